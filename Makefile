@@ -13,7 +13,7 @@ WAITING := -n $(or $(JOBS),4) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
+.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose test-proxy faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,13 @@ test-container: $(READY)  ## Run behaviour and integration tests on a broker in 
 test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (needs root, Docker, offline-image)
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build_compose.sh
 	@ORDERLY_TEST_COMPOSE=1 $(BIN)/pytest tests/compose $(ARGS)
+
+ON_PROXY := tests/integration/test_proxy.py tests/contract/test_a_proxy.py
+
+test-proxy: $(READY)  ## Run behaviour tests through RocketMQ's proxy; kill and pause proxies under traffic (SMOKE=1: a few)
+	@$(BIN)/pytest $(COMPUTING) $(ON_PROXY) $(if $(SMOKE),,tests/behaviour) --orderly-broker=proxy $(ARGS)
+	@$(if $(SMOKE),,ORDERLY_TEST_EXCUSED=1 $(BIN)/pytest tests/behaviour --orderly-broker=proxy $(ARGS))
+	@$(if $(SMOKE),,$(BIN)/pytest tests/integration/faults/test_proxies_come_and_go.py --nightly=with $(ARGS))
 
 faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
 	@$(BIN)/pytest tests/integration/faults --nightly=with $(ARGS)

@@ -1,8 +1,8 @@
 """Resolve the two POMs with Maven and write the lists of jars that are downloaded.
 
-Run by `make jars` after a change of the RocketMQ version; needs `mvn`. Users need only the list of
-the broker's jars, the image made offline the proxy's as well, and `make test-versions` those of
-other releases: one line a jar, its SHA-256, its size in bytes, and its path in a Maven repository.
+Run by `make jars` after a change of the RocketMQ version; needs `mvn`. Users need the lists of the
+broker and of the proxy, `make test-versions` those of other releases: one line a jar, its SHA-256,
+its size in bytes, and its path in a Maven repository.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 HERE = Path(__file__).parent
 BROKER = HERE.parent / "orderly" / "testing" / "jars.txt"
-PROXY = HERE / "offline" / "proxy-jars.txt"
+PROXY = BROKER.with_name("proxy-jars.txt")
 OTHERS = HERE.parent / "tests" / "versions" / "jars"
 LENT = {"4.9.7": "", "5.1.4": "", "5.3.3": "", "5.4.0": "", "5.5.1": "5.5.0"}
 """Other releases -> the one that lends modules which were not published ("": itself)."""
@@ -51,7 +51,7 @@ def main() -> None:
     """Write all lists; the proxy's has only what the broker's has not."""
     broker = resolved(HERE / "pom.xml")
     write(BROKER, "embedded broker", broker)
-    proxy = resolved(PROXY.with_name("proxy-pom.xml"))
+    proxy = resolved(HERE / "offline" / "proxy-pom.xml")
     write(PROXY, "proxy, without those of the broker", proxy - broker)
     for version, lender in LENT.items():
         lines = resolved(HERE / "pom.xml", rocketmq=version, lent=lender or version)

@@ -19,6 +19,7 @@
     │   ├── TopicNotFound
     │   ├── GroupNotFound
     │   ├── NoPermission
+    │   ├── NotAtProxy                  only brokers and name servers answer this
     │   └── OffsetNotFound              "none stored": the only reply that means it
     ├── RouteError                      a topic with no queue to write to or read from
     │   └── LayoutChanged               strict layout: the route differs from the pin
@@ -166,6 +167,10 @@ class NoPermission(BrokerError):
     """The broker or the topic does not permit it (code 16)."""
 
     refresh_route = True
+
+
+class NotAtProxy(BrokerError):
+    """A proxy does not know this request (code 3): name the cluster's name servers in its place."""
 
 
 class OffsetNotFound(BrokerError):

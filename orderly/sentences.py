@@ -121,6 +121,7 @@ SENTENCES: Mapping[str, str] = {
     "consumer.closed": "the consumer is closed",
     "start.not_checked": "a broker did not answer before the start, which goes on",
     "group.not_ordered": "the group is not marked as ordered",
+    "start.behind_proxy": "brokers are behind a proxy, which shows no settings",
     "group.subscriptions_differ": "members of the group subscribe to other topics or filters:"
     " {differences}",
     "group.order_mixed": "members of the group mix order by key and by queue: {members}",

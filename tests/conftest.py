@@ -11,6 +11,7 @@ import structlog
 from hypothesis import settings
 
 from orderly.model import MessageQueue
+from orderly.testing import EmbeddedProxy
 from tests.support.programs import FORMER, database_is_wanted, has
 
 # Shared, noisy machines: an example that takes long once is no failure.
@@ -144,6 +145,28 @@ def _library_defaults():
     structlog.reset_defaults()
     logger.setLevel(before[0])
     logger.propagate, logger.handlers[:] = before[1:]
+
+
+@pytest.fixture(scope="session")
+def operator_namesrv(pytestconfig, request):
+    """The name server itself: clients may reach the brokers through a proxy only."""
+    if pytestconfig.getoption("--orderly-broker") == "proxy":
+        return request.getfixturevalue("orderly_broker").namesrv
+    return request.getfixturevalue("orderly_namesrv")
+
+
+@pytest.fixture(scope="session")
+def proxy_beside(pytestconfig, request, operator_namesrv):
+    """The address of a proxy before the session's broker; where that is not ours, no test runs."""
+    where = pytestconfig.getoption("--orderly-broker")
+    if where == "proxy":
+        yield request.getfixturevalue("orderly_proxy").address
+    elif where == "embedded":
+        request.getfixturevalue("orderly_broker")  # whether there is one, and Java
+        with EmbeddedProxy(operator_namesrv) as proxy:
+            yield proxy.address
+    else:
+        pytest.skip("needs --orderly-broker=embedded or proxy")
 
 
 @pytest.fixture

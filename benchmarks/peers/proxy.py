@@ -12,14 +12,13 @@ import time
 from pathlib import Path
 
 from benchmarks.peers.java import SOURCES, require_jdk
-from benchmarks.peers.launch import CHECKOUT, SideFailed
-from orderly.testing.jars import Jar, fetch_jars, listed_jars
+from benchmarks.peers.launch import SideFailed
+from orderly.testing.jars import fetch_jars, listed_jars
 from orderly.testing.ports import free_port
 from orderly.testing.settings import BROKER, LOGBACK, java_flags
 from orderly.testing.site import ServerProcess
 
 MAIN = SOURCES / "LoopbackProxy.java"
-JARS = CHECKOUT / "docker" / "offline" / "proxy-jars.txt"
 OPTIONS = ("-XX:TieredStopAtLevel=4", "-Xmx1g", "-XX:MaxDirectMemorySize=512m")
 _PATIENCE = 90.0  # seconds
 
@@ -60,11 +59,8 @@ def _configure(home, namesrv, port):
 
 
 def _command(home):
-    rows = (line.split() for line in JARS.read_text().splitlines() if line[0] != "#")
-    proxy = [Jar(path, int(size), digest) for digest, size, path in rows]
-    class_path = os.pathsep.join(
-        map(str, (home / "conf", *fetch_jars(jars=(*listed_jars(), *proxy))))
-    )
+    jars = fetch_jars(jars=listed_jars(proxy=True))
+    class_path = os.pathsep.join(map(str, (home / "conf", *jars)))
     folders = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home / 'tmp'}")
     return [
         require_jdk()[1],

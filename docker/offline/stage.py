@@ -10,11 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from orderly.testing.jars import Jar, fetch_jars, listed_jars
-from orderly.testing.settings import BROKER, LOGBACK, NAME_SERVER, java_flags
-
-PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
-PROXY_JARS = Path(__file__).with_name("proxy-jars.txt")
+from orderly.testing.jars import fetch_jars, listed_jars
+from orderly.testing.settings import BROKER, LOGBACK, NAME_SERVER, PROXY, java_flags
 
 # $JAVA_OPT_EXT comes last and wins, as in the public image.
 SCRIPT = """\
@@ -24,18 +21,12 @@ exec java {flags} -Dorderly.log="$HOME/logs/rocketmqlogs/{name}.log" $JAVA_OPT_E
 """
 
 
-def proxy_jars() -> list[Jar]:
-    """What the proxy needs beyond the broker's jars."""
-    rows = (line.split() for line in PROXY_JARS.read_text().splitlines() if line[0] != "#")
-    return [Jar(path, int(size), digest) for digest, size, path in rows]
-
-
 def main() -> None:
     """Fill the folder."""
     home = Path(sys.argv[1])
     for name in ("bin", "conf", "lib"):
         (home / name).mkdir(parents=True)
-    for jar in fetch_jars(jars=(*listed_jars(), *proxy_jars())):
+    for jar in fetch_jars(jars=listed_jars(proxy=True)):
         shutil.copy(jar, home / "lib")
     (home / "conf" / "rmq.logback.xml").write_text(LOGBACK)
     for command, name, server in (

@@ -20,6 +20,7 @@ from orderly.cli.selection import Names, complete_group, topic_argument, topics_
 from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import confirmed, say, yes_option
 from orderly.errors import ConfigError, OrderlyError, RouteError
+from orderly.log import get_logger
 from orderly.model import BrokerData, Permission, TopicRoute
 from orderly.monitoring.collecting.selection import (
     is_book_keeping,
@@ -69,9 +70,8 @@ Examples:
     "--idle",
     "quiet",
     type=Duration(),
-    default="35s",
-    show_default=True,
-    help="How long nothing new may have come; longer than producers keep an old route (30 s).",
+    help="How long nothing new may have come; longer than producers keep an old route. Default:"
+    " 35s; 5m35s where a proxy is there, which keeps routes for 5 minutes.",
 )
 @click.option(
     "--observe",
@@ -103,6 +103,7 @@ def grow(
     dry_run: bool,
     yes: bool,
     form: Format,
+    quiet: float | None,
     **seconds: float,
 ) -> int:
     """Give TOPIC more queues, so that no message overtakes another of its key.
@@ -119,6 +120,7 @@ def grow(
     from orderly.monitoring.topic_growth import (  # noqa: PLC0415  `--help` is quick
         Patience,
         TopicGrowth,
+        quiet_needed,
     )
 
     began = time.time()
@@ -132,7 +134,8 @@ def grow(
             if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
                 say("nothing was changed")
                 return NOT_MEASURED
-            growth.run(Patience(**seconds), _GrowthProgress())
+            quiet = quiet_needed(client) if quiet is None else quiet
+            growth.run(Patience(quiet=quiet, **seconds), _GrowthProgress())
     if not form.for_reader:
         document = partial(_document, growth, seen, began, dry_run=dry_run)
         show(CommandOutput(_PLANNED, _rows(growth), document), form, settings)
@@ -229,6 +232,7 @@ def _document(growth: TopicGrowth, seen: _Seen, began: float, *, dry_run: bool) 
 
 
 _TYPES = [kind for kind in MessageType if kind is not MessageType.UNSPECIFIED]
+DEFAULT_QUEUES = 8  # on each broker
 _ORDERED = {None, MessageType.NORMAL, MessageType.FIFO, MessageType.MIXED}
 SHOW_SCHEMA = "orderly.topic/v1"
 DELETE_SCHEMA = "orderly.topic-delete/v1"
@@ -236,6 +240,7 @@ CREATE = """\b
 Examples:
   orderly topic create orders --queues 16
   orderly topic create orders --type fifo
+  orderly topic create orders --for-group billing
 """
 LIST = """\b
 Examples:
@@ -263,23 +268,38 @@ topic.add_command(grow)
 @click.option(
     "--queues",
     type=click.IntRange(1, 1024),
-    default=8,
-    show_default=True,
     metavar="N",
-    help="How many, on each broker.",
+    help=f"How many, on each broker. Default: {DEFAULT_QUEUES}.",
 )
 @click.option(
     "--type",
     "kind",
     type=click.Choice([kind.lower() for kind in _TYPES]),
-    help="Declare the messages' type, which proxies hold gRPC producers to; fifo: ordered ones."
-    " Default: not declared, which is normal.",
+    help="Declare the messages' type, which proxies hold producers to. fifo: with a sharding key;"
+    " normal: without; mixed: both, where brokers allow it (enableMixedMessageType). Default: not"
+    " declared, which is normal.",
 )
 @click.option("--cluster", metavar="NAME", help="Where to make it, if there are several.")
+@click.option(
+    "--for-group",
+    "group",
+    metavar="GROUP",
+    shell_complete=complete_group,
+    help="Create the two topics in which GROUP keeps its state of TOPIC with order by key, with as"
+    " many queues. For consumers that must not do it themselves, or cannot: behind a proxy.",
+)
+@click.option("--dry-run", is_flag=True, help="With --for-group: only show them.")
 @common_options
 @click.pass_context
 def create(
-    ctx: click.Context, topic: str, queues: int, kind: str | None, cluster: str | None
+    ctx: click.Context,
+    topic: str,
+    *,
+    queues: int | None,
+    kind: str | None,
+    cluster: str | None,
+    group: str | None,
+    dry_run: bool,
 ) -> None:
     """Create TOPIC. Its queues are the most that can be consumed side by side.
 
@@ -290,6 +310,14 @@ def create(
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
+    if group is not None:
+        if queues is not None or kind is not None or cluster is not None:
+            raise click.UsageError("--for-group takes no --queues, --type or --cluster", ctx)
+        _create_for_group(settings, topic, settings.group(group), dry_run=dry_run)
+        return
+    if dry_run:
+        raise click.UsageError("--dry-run is for --for-group", ctx)
+    queues = queues or DEFAULT_QUEUES
     wanted = None if kind is None else MessageType[kind.upper()]
     with settings.client() as client:
         created = client.admin.create_topic(
@@ -300,6 +328,22 @@ def create(
         click.echo(f"created {topic} with {number} on each broker")
     else:
         click.echo(f"{topic} exists already with {number}")
+
+
+def _create_for_group(settings: CommonOptions, topic: str, group: str, *, dry_run: bool) -> None:
+    """Make, grow or only show the two topics of a group with order by key."""
+    from orderly.client.state_topics import StateTopics  # noqa: PLC0415  `--help` is quick
+
+    with settings.client() as client:
+        route = client.routes.get(topic)
+        queues = max(max(data.read_queues, data.write_queues) for data in route.queues)
+        topics = StateTopics(client, group, create=True, log=get_logger("orderly.cli"))
+        for own in topics.of(topic):
+            click.echo(f"{own.topic}  {own.kind}, {queues} queues")
+        for *_, error in () if dry_run else topics.faults(topic):
+            raise error
+    if not dry_run:
+        click.echo(f"both are there: group {group} may consume {topic} with order by key")
 
 
 @topic.command("list", epilog=LIST)
@@ -524,8 +568,12 @@ def _look_at(client: Client, topic: str) -> Deletion:
 
 
 def _online(client: Client, group: str, topic: str) -> int | None:
+    from orderly.monitoring.collecting.members import is_proxied  # noqa: PLC0415  `--help` is quick
+
     try:
         members = client.admin.consumer_connections(group)
+        if members is None and is_proxied(client):
+            return None  # brokers do not know a proxy's members
     except OrderlyError:
         return None
     return len(members.connections) if members and topic in members.subscriptions else 0

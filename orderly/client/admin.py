@@ -25,6 +25,7 @@ from orderly.config.arguments import (
 from orderly.errors import (
     BrokerError,
     ConfigError,
+    NotAtProxy,
     OrderlyError,
     RemotingError,
     RouteError,
@@ -72,6 +73,20 @@ class Masters:
     def all(self) -> tuple[BrokerData, ...]:
         """All brokers the name servers know."""
         return tuple(self._name_servers.cluster().brokers.values())
+
+    def with_members(self) -> Iterable[BrokerData]:
+        """Those that know the members of groups; a proxy knows them for its brokers.
+
+        Raises:
+            NotAtProxy: a proxy, of which no route is known yet.
+        """
+        try:
+            return self.all()
+        except NotAtProxy:
+            proxies = {broker.master: broker for broker in self._routes.brokers()}
+            if not proxies:
+                raise
+            return proxies.values()
 
     def of(self, topic: str) -> tuple[BrokerData, ...]:
         """The brokers that hold queues of `topic`."""
@@ -158,7 +173,7 @@ class Admin:
                 a whole, instead of letting keys move.
             cluster: its name; may be left out if there is only one.
             broker: create it on this broker only.
-            message_type: what proxies let gRPC clients send to it; None: not declared, NORMAL.
+            message_type: what proxies let clients send to it; None: not declared, NORMAL.
 
         Returns:
             True if it was created; False if it exists with these queues, and this type if one is
@@ -340,7 +355,7 @@ class Admin:
         """The group's members online and their subscriptions; None if nobody is online."""
         header = GetConsumerConnections(consumer_group=check_group(group))
         replies = self._masters.ask_each(
-            self._masters.all(),
+            self._masters.with_members(),
             request(header.code, to_ext(header)),
             f"the members of group {group!r}",
             accept=_ONLINE_OR_NOT,

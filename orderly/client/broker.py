@@ -16,6 +16,7 @@ from orderly.client.calls import ONLY_SUCCESS, Calls, failure
 from orderly.client.connection import Attend
 from orderly.client.routes import Routes, address_in
 from orderly.errors import (
+    BrokerUnavailable,
     OrderlyError,
     RemotingError,
     ReplyTooLarge,
@@ -24,7 +25,7 @@ from orderly.errors import (
 )
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.ext import from_ext, to_ext
+from orderly.protocol.ext import from_ext, of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.heartbeat import GetConsumerList, Subscription, decode_consumer_ids
 from orderly.protocol.locks import decode_locked, lock_request
@@ -140,8 +141,7 @@ def _header(
     return to_ext(
         PullMessage(
             consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
+            **of_queue(queue),
             queue_offset=0,
             max_msg_nums=max_messages,
             sys_flag=int(flags),
@@ -308,7 +308,7 @@ class BrokerCalls:
             address = self._routes.master_of(broker_name)
             if address is None:
                 raise
-        return self._calls.ask(address, command, what, timeout=timeout)
+        return self._ask_at(address, command, what, timeout=timeout)
 
     def _lock_command(
         self, code: RequestCode, group: str, queues: frozenset[MessageQueue]
@@ -321,8 +321,7 @@ class BrokerCalls:
         """The group's committed offset; None only if the broker says that it has none."""
         header = QueryConsumerOffset(
             consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
+            **of_queue(queue),
             set_zero_if_not_found=False,
         )
         reply = self._ask(
@@ -343,8 +342,7 @@ class BrokerCalls:
         """
         header = UpdateConsumerOffset(
             consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
+            **of_queue(queue),
             commit_offset=offset,
         )
         what = f"the commit of offset {offset} of group {group!r} in {queue}"
@@ -352,13 +350,11 @@ class BrokerCalls:
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset the queue's next message will get; 0 also for a queue that does not exist."""
-        header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
-        return self._offset(queue, header, "the maximum offset")
+        return self._offset(queue, GetMaxOffset(**of_queue(queue)), "the maximum offset")
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message still there; 0 also for a queue that does not exist."""
-        header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id)
-        return self._offset(queue, header, "the minimum offset")
+        return self._offset(queue, GetMinOffset(**of_queue(queue)), "the minimum offset")
 
     def search_offset(self, queue: MessageQueue, moment: float) -> int:
         """The offset of the first message stored at or after `moment`; past the end: the maximum.
@@ -368,9 +364,7 @@ class BrokerCalls:
             moment: seconds since the epoch. The broker counts in milliseconds; the rest is cut
                 off, since a later one would skip messages.
         """
-        header = SearchOffset(
-            topic=queue.topic, queue_id=queue.queue_id, timestamp=int(moment * 1000)
-        )
+        header = SearchOffset(**of_queue(queue), timestamp=int(moment * 1000))
         return self._offset(queue, header, "the offset at a time")
 
     def _offset(self, queue: MessageQueue, header: OffsetQuestion, what: str) -> int:
@@ -553,9 +547,24 @@ class BrokerCalls:
             else:
                 route = self._routes.get(queue.topic)
                 address = address_in(route, queue.broker_name, replica=replica)
-            return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
+            return self._ask_at(address, command, what, timeout=timeout, accept=accept)
         except OrderlyError as error:
             self._note(queue.topic, error)
+            raise
+
+    def _ask_at(
+        self,
+        address: str,
+        command: RemotingCommand,
+        what: str,
+        *,
+        timeout: float | None,
+        accept: Collection[int] = ONLY_SUCCESS,
+    ) -> RemotingCommand:
+        try:
+            return self._calls.ask(address, command, what, timeout=timeout, accept=accept)
+        except TopicNotFound as error:
+            _check_meant(error)
             raise
 
     def _submit(
@@ -581,6 +590,13 @@ class BrokerCalls:
                 self._note(topic, result)
             on_result(result)
 
+        def understood(reply: RemotingCommand, address: str) -> R:
+            try:
+                return read(reply, address)
+            except TopicNotFound as error:
+                _check_meant(error)
+                raise
+
         try:
             route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
             if route is None:
@@ -588,7 +604,7 @@ class BrokerCalls:
             return self._calls.submit(
                 address_in(route, queue.broker_name, replica=replica),
                 command,
-                read,
+                understood,
                 heard,
                 timeout=timeout,
                 may_connect=may_connect,
@@ -602,3 +618,22 @@ class BrokerCalls:
         """Have the topic's route fetched again after a failure that says it may be wrong."""
         if error.refresh_route:
             self._routes.suspect(topic)
+
+
+_NO_ROUTE = "No topic route info in name server"
+
+
+def _check_meant(error: TopicNotFound) -> None:
+    """Raise what a proxy means that says of a broker what sounds as if it were about the topic.
+
+    It finds a broker by a topic of the broker's name. Where its name server has none, since the
+    broker is away, it says so of that topic; of ours only the broker itself can say it, in other
+    words. Taken for a topic that is gone, it would let an offset be saved without its record.
+    """
+    if _NO_ROUTE in error.remark:
+        raise BrokerUnavailable(
+            f"a proxy finds no such broker; try again when it is back ({error})",
+            code=error.code,
+            remark=error.remark,
+            address=error.address,
+        ) from error

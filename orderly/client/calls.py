@@ -6,7 +6,7 @@ and broken ones the text of a Java exception. Of a refusal the remark chooses th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from orderly.client.connection import Attend
@@ -17,6 +17,7 @@ from orderly.errors import (
     BrokerUnavailable,
     GroupNotFound,
     NoPermission,
+    NotAtProxy,
     OffsetNotFound,
     OrderlyError,
     ProtocolError,
@@ -64,6 +65,7 @@ _MEANING: dict[int, tuple[type[BrokerError], str]] = {
         BrokerError,
         "the message is refused; check its size and properties",
     ),
+    ResponseCode.VERSION_NOT_SUPPORTED: (BrokerError, "it does not take this client's requests"),
     ResponseCode.NO_PERMISSION: (
         NoPermission,
         "not permitted; check the permissions of broker and topic, and the access rules",
@@ -109,19 +111,44 @@ _ACCESS: tuple[tuple[str, str], ...] = (
 )
 _POLICIES = (_NO_POLICY, _NO_PERMISSION_1)
 
+# Proxies take only messages of the type that a topic is declared for, and one with a sharding key
+# is FIFO (DefaultTopicMessageTypeValidator).
+_WRONG_TYPE = "TopicMessageType validate failed"
+_TYPE_ADVICE = (
+    "the topic is declared for another type of messages: one with a sharding key needs FIFO, one"
+    " without NORMAL, and MIXED takes both (orderly topic create --type fifo; for a topic that"
+    " exists mqadmin updateTopic -a +message.type=FIFO)"
+)
+_AT_PROXY = (
+    "it is a proxy, and proxies do not answer this; name the cluster's name servers in its place"
+    " (namesrv, ORDERLY_NAMESRV)"
+)
 
-def failure(reply: RemotingCommand, address: str, what: str) -> BrokerError:
+
+def is_of_wrong_type(error: OrderlyError) -> bool:
+    """Whether a proxy refused messages for their type alone. To it every batch is NORMAL."""
+    return isinstance(error, BrokerError) and _WRONG_TYPE in error.remark
+
+
+def failure(
+    reply: RemotingCommand, address: str, what: str, *, by_proxy: bool = False
+) -> BrokerError:
     """Return the error for a reply whose code says no.
 
     Args:
         reply: the reply.
         address: who sent it.
         what: what was asked, with topic and group: "the route of topic 'orders'".
+        by_proxy: whether that is a proxy.
     """
     remark = reply.remark or ""
     refused = reply.code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_1)
     kind, advice = _MEANING.get(ResponseCode.NO_PERMISSION if refused else reply.code, _UNKNOWN)
-    if kind is NoPermission:
+    if by_proxy and reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        kind, advice = NotAtProxy, _AT_PROXY
+    elif reply.code == ResponseCode.MESSAGE_ILLEGAL and _WRONG_TYPE in remark:
+        advice = _TYPE_ADVICE
+    elif kind is NoPermission:
         words = remark.lower()
         advice = next((better for said, better in _ACCESS if said in words), advice)
     said = f": {escaped(' '.join(remark.split())[:_SHOWN_REMARK])}" if remark else ""
@@ -162,6 +189,14 @@ class Calls:
         self._connections = connections
         self._timeout = timeout
 
+    def is_proxy(self, address: str) -> bool:
+        """Whether a proxy answers there, as far as that is known."""
+        return address in self._connections.proxies
+
+    def note_proxies(self, addresses: Iterable[str]) -> None:
+        """Note that proxies answer there."""
+        self._connections.proxies.update(addresses)
+
     def connected(self, address: str) -> bool:
         """Whether there is an open connection to `address`."""
         return self._connections.connected(address) is not None
@@ -191,7 +226,7 @@ class Calls:
         limit = self._timeout if timeout is None else timeout
         reply = self._connections.get(address).call(command, limit)
         if reply.code not in accept:
-            raise failure(reply, address, what)
+            raise failure(reply, address, what, by_proxy=self.is_proxy(address))
         return reply
 
     def submit(

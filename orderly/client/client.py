@@ -72,7 +72,9 @@ class Client:
         )
         self._calls = Calls(self.connections, self.config.request_timeout)
         self.name_servers = NameServers(self.config.addresses, self._calls)
-        self.routes = Routes(self.name_servers.route, self.config.route_interval)
+        self.routes = Routes(
+            self.name_servers.route, self.config.route_interval, lambda: self.behind_proxy
+        )
         interval = self.config.heartbeat_interval
         self.heartbeat = Heartbeats(self._calls, self.routes, self.client_id, interval)
         self._peer_requests = PeerRequests(
@@ -135,6 +137,11 @@ class Client:
                 self.routes.start()
                 self.heartbeat.start()
         return self
+
+    @property
+    def behind_proxy(self) -> bool:
+        """Whether routes lead to a proxy, as far as some were asked for."""
+        return bool(self.connections.proxies)
 
     def close(self) -> None:
         """Leave all groups, end the background work, close all connections. Idempotent.

@@ -405,7 +405,10 @@ def _as_it_is(frame: bytes, held: list[bytes]) -> None:
 # --- the connection -------------------------------------------------------------------------------
 
 
-_ID_MASK = 0x7FFFFFFF  # request ids are Java ints
+# Request ids are Java ints; ours are all below 0. A proxy (5.5.0) that cannot reach a broker, or
+# waits too long for it, answers under a number of its own, counted from 0 on
+# (DefaultMessagingProcessor.request): that must not pass for the answer to another request.
+_ID_MASK = 0x7FFFFFFF
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
 _WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
 _DROP_TIME = 30.0  # seconds a frame that is too large may take to arrive
@@ -453,7 +456,7 @@ class Connection:
         self._credentials = security.credentials_for(address)
         self._on_request = on_request
         self._on_close = on_close
-        self._ids = itertools.count(1)
+        self._ids = itertools.count()
         self._unheard_since = math.inf  # when the first request since the last byte was sent
         self._pending = PendingCalls(timeouts, self._expire)
         self._end = threading.Lock()
@@ -582,7 +585,7 @@ class Connection:
             self._reader.join(timeout)
 
     def _send(self, command: RemotingCommand, call: PendingCall) -> int:
-        request_id = command.request_id = next(self._ids) & _ID_MASK
+        request_id = command.request_id = ~(next(self._ids) & _ID_MASK)
         frame = self._frame(command)
         if not self._pending.add(request_id, call):
             raise self._lost(call.code)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orderly.client.broker import BrokerCalls, PullQuery, PullStatus
-from orderly.errors import ProtocolError, ReplyTooLarge
+from orderly.errors import GroupNotFound, ProtocolError, ReplyTooLarge
 from orderly.log import get_logger, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import (
@@ -30,7 +30,7 @@ from orderly.ordering.broker_calls import (
 )
 from orderly.ordering.state_records import BLOCK
 from orderly.protocol import properties as names
-from orderly.protocol.ext import to_ext
+from orderly.protocol.ext import of_queue, to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.park_record import PARKED, ParkMessage, park_request
@@ -55,7 +55,7 @@ def performer(group: str, brokers: BrokerCalls, secrets: str = "") -> Callable[[
         LockQueues: lambda call: brokers.lock_queues(group, call.broker_name, call.queues),
         UnlockQueues: lambda call: brokers.unlock_queues(group, call.broker_name, call.queues),
         QueryOffset: lambda call: brokers.query_offset(group, call.queue),
-        SaveOffset: lambda call: brokers.update_offset(group, call.queue, call.offset),
+        SaveOffset: lambda call: save_offset(brokers, group, call),
         AppendRecord: lambda call: append_record(brokers, group, seal, call),
         ReadRecords: lambda call: read_records(brokers, group, seal, call),
         ReadParked: lambda call: read_parked(brokers, group, seal, call),
@@ -72,6 +72,22 @@ def positions(brokers: BrokerCalls) -> dict[type[Call], Callable[[Any], Any]]:
         MaxOffset: lambda call: brokers.max_offset(call.queue),
         OffsetAtTime: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
     }
+
+
+def save_offset(brokers: BrokerCalls, group: str, call: SaveOffset) -> None:
+    """Commit an offset.
+
+    A broker refuses the first one of a group that it does not know, and makes it with a pull. With
+    each heartbeat, too; but behind a proxy only one broker of a cluster learns of the group so.
+
+    Raises:
+        OrderlyError: no answer, or one that says no.
+    """
+    try:
+        brokers.update_offset(group, call.queue, call.offset)
+    except GroupNotFound:
+        peek(brokers, group, Peek(call.queue, call.offset))
+        brokers.update_offset(group, call.queue, call.offset)
 
 
 def peek(brokers: BrokerCalls, group: str, call: Peek) -> Peeked:
@@ -118,11 +134,9 @@ def append_record(brokers: BrokerCalls, group: str, seal: Seal, call: AppendReco
     properties = seal.put_on(call.queue, properties, call.body)
     header = SendMessage(
         producer_group=group,
-        topic=call.queue.topic,
-        queue_id=call.queue.queue_id,
+        **of_queue(call.queue),
         born_timestamp=int(time.time() * 1000),
         properties=names.encode_properties(properties),
-        broker_name=call.queue.broker_name,
     )
     command = request(header.code, to_ext(header), call.body)
     return brokers.send_now(call.queue, command).queue_offset

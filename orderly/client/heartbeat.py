@@ -8,7 +8,7 @@ after one was lost or a heartbeat failed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -73,6 +73,7 @@ class Heartbeats:
         self._round = threading.Lock()
         self._round_thread: int | None = None
         self._failing: set[str] = set()
+        self._joined: set[str] = set()  # the addresses at which we are, or may be, a member
         self._closing = False
         self._timer = Periodic("heartbeat", interval, self.heartbeat_now, first_after=interval)
 
@@ -179,6 +180,7 @@ class Heartbeats:
                 self._learn_routes(heartbeat)
                 body = encode_heartbeat(heartbeat)
                 failures = [self._beat(a, body) for a in self._routes.broker_addresses()]
+                self._leave_former(heartbeat)
             finally:
                 self._round_thread = None
         refusals = [failure for failure in failures if isinstance(failure, NoPermission)]
@@ -240,9 +242,25 @@ class Heartbeats:
             except OrderlyError as error:
                 _log.warning("route.not_read", topic=topic, error=str(error))
 
+    def _leave_former(self, heartbeat: Heartbeat) -> None:
+        """Leave the groups where no route leads any more.
+
+        Routes of another proxy have other addresses. The one before would list this member until
+        its connection ends, and proxies that it informed for two minutes longer.
+        """
+        former = self._joined.difference(self._routes.broker_addresses())
+        self._joined -= former
+        for data in heartbeat.consumers:
+            header = UnregisterClient(client_id=self._client_id, consumer_group=data.group)
+            self._leave_at(former, header)
+        for producer in heartbeat.producers:
+            header = UnregisterClient(client_id=self._client_id, producer_group=producer.group)
+            self._leave_at(former, header)
+
     def _beat(self, address: str, body: bytes) -> OrderlyError | None:
         if self._closing:  # brokers that hang must not hold up the close in turn
             return None
+        self._joined.add(address)
         try:
             self._calls.ask(address, request(RequestCode.HEART_BEAT, body=body), "a heartbeat")
         except OrderlyError as error:
@@ -255,8 +273,11 @@ class Heartbeats:
         return None
 
     def _leave(self, header: UnregisterClient) -> None:
+        self._leave_at(self._joined.union(self._routes.broker_addresses()), header)
+
+    def _leave_at(self, addresses: Iterable[str], header: UnregisterClient) -> None:
         command = request(header.code, to_ext(header))
-        for address in filter(self._calls.connected, self._routes.broker_addresses()):
+        for address in filter(self._calls.connected, sorted(addresses)):
             try:
                 self._calls.ask(address, command, "the end of a membership", timeout=_LEAVE_TIMEOUT)
             except OrderlyError as error:

@@ -377,7 +377,9 @@ class _Round(Generic[R]):
 
     def _meaning(self, question: Question[R], reply: RemotingCommand) -> R | OrderlyError:
         if reply.code not in question.accept:
-            return failure(reply, self.peer.address, question.what)
+            address = self.peer.address
+            by_proxy = address in self._connections.proxies
+            return failure(reply, address, question.what, by_proxy=by_proxy)
         try:
             return question.read(reply)
         except OrderlyError as error:

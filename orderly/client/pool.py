@@ -51,6 +51,9 @@ class Connections:
         on_open: called after a connection was opened, on the thread that asked for it.
         on_loss: called after a connection was lost (not by `close`), on its reader thread:
             must not block.
+
+    Attributes:
+        proxies: addresses at which proxies answer, as far as that is known.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Connections:
         self._on_open = on_open
         self._on_loss = on_loss
         self._security = security
+        self.proxies: set[str] = set()
         self._timeouts = Schedule("timeouts")
         self._opening = SingleFlight[Connection]()
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from orderly.client import Client
 from orderly.config import ConsumerConfig
-from orderly.errors import ConfigError, OrderlyError
+from orderly.errors import ConfigError, NotAtProxy, OrderlyError
 from orderly.model import TopicRoute
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import Language
@@ -62,6 +62,19 @@ class NotOrdered:
 
 
 @dataclass(frozen=True, slots=True)
+class BehindProxy:
+    """A proxy shows no settings of groups and topics, and relays no question to members."""
+
+    @property
+    def hint(self) -> str:
+        """What to do."""
+        return (
+            "neither the group's settings nor how other members of this library keep order was"
+            " checked: see to it that all have the same order, and that no gRPC client joins"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionsDiffer:
     """Members that are there have other topics or filters."""
 
@@ -77,7 +90,7 @@ class SubscriptionsDiffer:
         )
 
 
-Found = StartRefused | NotReported | NotOrdered | SubscriptionsDiffer
+Found = StartRefused | NotReported | NotOrdered | BehindProxy | SubscriptionsDiffer
 
 
 def check_start(
@@ -99,7 +112,7 @@ def check_start(
 def check_topic(client: Client, topic: str) -> Iterator[Found]:
     """Refuse a topic that is not there, or of which nothing may be read."""
     try:
-        route = client.routes.get(topic)
+        route = client.routes.get_anew(topic)
     except OrderlyError as error:
         yield StartRefused(error)
         return
@@ -132,6 +145,9 @@ def check_group(
     """
     for subscription in wanted.values():
         yield from check_filter(client, group, subscription)
+    if client.behind_proxy:
+        yield BehindProxy()
+        brokers = ()
     for broker in brokers:
         found = _settings(client, group, wanted, config, broker=broker, read=read)
         yield from _asked(found, broker)
@@ -306,7 +322,8 @@ def orders_of(
     """Ask each member but ourselves; those that hang do not add up: the rest is left out.
 
     A group must not mix order="key" with order="queue": members by queue, Java's among them, know
-    nothing of what is finished ahead. Our own members say their order in their running info.
+    nothing of what is finished ahead. Our own members say their order in their running info;
+    behind a proxy nobody can ask for that.
     """
     give_up = time.monotonic() + _PATIENCE
     for member in members:
@@ -320,7 +337,7 @@ def _ask_order(client: Client, group: str, member: ConsumerConnection, *, by_key
         return Asked(name, f"{name} ({member.language})" if by_key else "")
     try:
         info = client.groups.running_info(group, name)
-    except ConfigError:  # has left meanwhile
+    except (ConfigError, NotAtProxy):  # has left meanwhile
         return Asked(name)
     except OrderlyError as error:
         return Asked(name, error=error)

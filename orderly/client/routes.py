@@ -6,13 +6,14 @@ A refresh that fails keeps the old route: a name server's trouble must not stop 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable
 
 from orderly.client.background import Periodic, SingleFlight
-from orderly.client.calls import Calls
+from orderly.client.calls import Calls, failure
 from orderly.errors import (
     BrokerError,
     NameServerUnavailable,
@@ -23,7 +24,7 @@ from orderly.errors import (
 )
 from orderly.log import get_logger
 from orderly.model import BrokerData, MessageQueue, TopicRoute
-from orderly.protocol.codes import RequestCode
+from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.route import ClusterInfo, GetRouteInfo, decode_cluster_info, decode_route
@@ -32,6 +33,8 @@ from orderly.protocol.topics import decode_topic_list
 
 class NameServers:
     """The name servers of one client. Thread-safe; every method blocks and may connect.
+
+    A proxy may stand for them: it knows routes, in all of which its own address is every broker's.
 
     One server is asked until it fails, then the next one (Java: NettyRemotingClient keeps one
     name server, too). Name servers do not know of each other, and one that has just started knows
@@ -54,27 +57,31 @@ class NameServers:
             TopicNotFound: no name server knows the topic.
             NameServerUnavailable: none answered.
         """
-        header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
-        reply = self._ask(request(header.code, to_ext(header)), f"the route of topic {topic!r}")
-        return decode_route(topic, reply.body)
+        reply, address = self._ask(_route_command(topic), f"the route of topic {topic!r}")
+        route = decode_route(topic, reply.body)
+        if self._calls.is_proxy(address):
+            self._calls.note_proxies(b.master for b in route.brokers if b.master)
+        return route
 
     def topics(self) -> tuple[str, ...]:
         """All topics, sorted; also the system's own, %RETRY% and %DLQ% ones.
 
         Raises:
+            NotAtProxy: a proxy stands for them.
             NameServerUnavailable: none answered.
         """
-        reply = self._ask(request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), "all topics")
-        return decode_topic_list(reply.body)
+        command = request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return decode_topic_list(self._ask(command, "all topics")[0].body)
 
     def cluster(self) -> ClusterInfo:
         """All brokers with their addresses, and the clusters they belong to.
 
         Raises:
+            NotAtProxy: a proxy stands for them.
             NameServerUnavailable: none answered.
         """
-        reply = self._ask(request(RequestCode.GET_BROKER_CLUSTER_INFO), "the clusters")
-        return decode_cluster_info(reply.body)
+        command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return decode_cluster_info(self._ask(command, "the clusters")[0].body)
 
     def ask_all(self, command: RemotingCommand, what: str) -> None:
         """Ask every name server, as they do not know of each other.
@@ -85,22 +92,42 @@ class NameServers:
         for address in self.addresses:
             self._calls.ask(address, command, what)
 
-    def _ask(self, command: RemotingCommand, what: str) -> RemotingCommand:
+    def is_proxy(self, address: str) -> bool:
+        """Whether a proxy answers there; asks it for a route, if that is not known."""
+        if not self._calls.is_proxy(address):
+            with contextlib.suppress(OrderlyError):
+                self._asked(address, _route_command(_ANY_TOPIC), "a route")
+        return self._calls.is_proxy(address)
+
+    def _ask(self, command: RemotingCommand, what: str) -> tuple[RemotingCommand, str]:
+        """Ask one that answers; returns the answer, and whose it is."""
         first = self._current
         refusal: BrokerError | None = None
         silence: RemotingError | None = None
         for step in range(len(self.addresses)):
             index = (first + step) % len(self.addresses)
+            address = self.addresses[index]
             try:
-                reply = self._calls.ask(self.addresses[index], command, what)
+                reply = self._asked(address, command, what)
             except BrokerError as error:
                 refusal = error
             except RemotingError as error:
                 silence = error
             else:
                 self._current = index
-                return reply
+                return reply, address
         raise refusal or self._unavailable(silence)
+
+    def _asked(self, address: str, command: RemotingCommand, what: str) -> RemotingCommand:
+        reply = self._calls.ask(address, command, what, accept=_ANY_ANSWER)
+        if command.code == GetRouteInfo.code:
+            if _BY_PROXY in reply.ext:
+                self._calls.note_proxies([address])
+        elif reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self.is_proxy(address)
+        if reply.code != ResponseCode.SUCCESS:
+            raise failure(reply, address, what, by_proxy=self._calls.is_proxy(address))
+        return reply
 
     def _unavailable(self, cause: OrderlyError | None) -> NameServerUnavailable:
         error = NameServerUnavailable(
@@ -111,10 +138,21 @@ class NameServers:
         return error
 
 
+_ANY_TOPIC = "TBW102"  # every broker has it
+_ANY_ANSWER = range(1 << 16)  # response codes
+_BY_PROXY = "MSG_REGION"  # a proxy puts it into every answer (AbstractRemotingActivity)
+
+
+def _route_command(topic: str) -> RemotingCommand:
+    header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+    return request(header.code, to_ext(header))
+
+
 # --- the routes this client knows -----------------------------------------------------------------
 
 
 _log = get_logger("orderly.client")
+_LOOKS_ANEW = 1.0  # seconds in which a proxy asks its name server
 _SUSPECT_AFTER = 1.0  # seconds between fetches of one suspect route: many calls fail at once
 
 
@@ -124,10 +162,17 @@ class Routes:
     Args:
         fetch: asks the name servers for a topic's route; blocks.
         interval: seconds between refreshes of all known routes.
+        stale: whether an answer may be an old one: a proxy keeps routes.
     """
 
-    def __init__(self, fetch: Callable[[str], TopicRoute], interval: float) -> None:
+    def __init__(
+        self,
+        fetch: Callable[[str], TopicRoute],
+        interval: float,
+        stale: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._fetch = fetch
+        self._stale = stale
         self._interval = interval
         self._fetching = SingleFlight[TopicRoute]()
         self._lock = threading.Lock()
@@ -155,6 +200,20 @@ class Routes:
             NameServerUnavailable: none answered.
         """
         return self._routes.get(topic) or self.refresh(topic)
+
+    def get_anew(self, topic: str) -> TopicRoute:
+        """As `get`; where nothing is found it is asked for once more.
+
+        A proxy answers with what it found up to 300 s ago, and looks then: a topic that was made
+        meanwhile is there at the second question.
+        """
+        try:
+            return self.get(topic)
+        except TopicNotFound:
+            if not self._stale():
+                raise
+            time.sleep(_LOOKS_ANEW)
+            return self.refresh(topic)
 
     def cached(self, topic: str) -> TopicRoute | None:
         """The topic's route if it is known here. Never blocks."""
@@ -224,13 +283,15 @@ class Routes:
         brokers = (route.broker(broker_name) for route in routes)
         return next((broker.master for broker in brokers if broker and broker.master), None)
 
-    def broker_addresses(self) -> tuple[str, ...]:
-        """All masters and slaves of all known routes, sorted."""
+    def brokers(self) -> tuple[BrokerData, ...]:
+        """The brokers of all known routes; one for each route that has it."""
         with self._lock:
             routes = list(self._routes.values())
-        return tuple(
-            sorted({a for r in routes for b in r.brokers for a in b.addresses.values() if a})
-        )
+        return tuple(broker for route in routes for broker in route.brokers)
+
+    def broker_addresses(self) -> tuple[str, ...]:
+        """All masters and slaves of all known routes, sorted."""
+        return tuple(sorted({a for b in self.brokers() for a in b.addresses.values() if a}))
 
     def _renew(self, topic: str) -> TopicRoute:
         with self._lock:

@@ -7,12 +7,20 @@ before queues of the source topic are taken.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from orderly.client import Client
-from orderly.errors import BrokerError, ConfigError, OrderlyError, RouteError, TopicNotFound
+from orderly.errors import (
+    BrokerError,
+    ConfigError,
+    NotAtProxy,
+    OrderlyError,
+    RouteError,
+    TopicNotFound,
+)
 from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
 from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.topics import TopicConfig
@@ -91,6 +99,10 @@ class StateTopics:
             TopicNotFound: there is no topic `topic`.
             NameServerUnavailable: no name server answered.
         """
+        if self._client.behind_proxy:
+            for own in self.of(topic):
+                with contextlib.suppress(TopicNotFound):
+                    self._client.routes.get_anew(own.topic)
         for own, broker, error in self.faults(topic):
             if isinstance(error, ConfigError):
                 raise error
@@ -104,7 +116,7 @@ class StateTopics:
         Raises:
             TopicNotFound, NameServerUnavailable: as for `ensure`.
         """
-        for own in self._own(topic):
+        for own in self.of(topic):
             for broker, error in self._look(topic, own).faults.items():
                 yield own, broker, error
 
@@ -120,13 +132,20 @@ class StateTopics:
         found = {topic: self._usable(topic) for topic in {queue.topic for queue in wanted}}
         return tuple(q for q in wanted if q.queue_id < found[q.topic].get(q.broker_name, 0))
 
+    def fault(self, queue: MessageQueue) -> OrderlyError | None:
+        """Why the last look left a queue out, if that is known. Asks nobody."""
+        looks = (self._looks.get(own.topic) for own in self.of(queue.topic))
+        faults = (look.faults.get(queue.broker_name) for look in looks if look is not None)
+        return next((fault for fault in faults if fault is not None), None)
+
     def _usable(self, topic: str) -> Mapping[str, int]:
         """How many queues of a topic may be taken, by broker."""
-        first, second = (self._findings(topic, own) for own in self._own(topic))
+        first, second = (self._findings(topic, own) for own in self.of(topic))
         both = first.keys() & second.keys()  # a broker may have come, or gone, between the looks
         return {name: min(first[name].usable, second[name].usable) for name in both}
 
-    def _own(self, topic: str) -> tuple[OwnTopic, OwnTopic]:
+    def of(self, topic: str) -> tuple[OwnTopic, OwnTopic]:
+        """The state and the park topic of `topic`. Asks nobody."""
         return (
             OwnTopic(state_topic(self._group, topic), "state topic", "what is finished ahead"),
             OwnTopic(park_topic(self._group, topic), "park topic", "the messages of parked keys"),
@@ -193,18 +212,31 @@ class StateTopics:
         self, source: TopicRoute, data: QueueData, own: OwnTopic, listed: QueueData | None
     ) -> _Finding:
         needed = max(data.read_queues, data.write_queues)  # producers may see new ones first
-        if listed and _BOTH in listed.permission and _size(listed) >= needed:
+        usable = _size(listed) if listed and _BOTH in listed.permission else 0
+        if usable >= needed:
             return _Finding(needed)
         broker = source.broker(data.broker_name)
         if broker is None:
             text = f"the route of topic {source.topic} has no address of {data.broker_name}"
             return _Finding(0, RouteError(text))
         try:
-            return self._ask(broker, own, needed)
+            return self._ask(broker, source.topic, own, needed)
+        except NotAtProxy as error:
+            fault = NotThere(self._made_elsewhere(source.topic, broker.broker_name))
+            fault.__cause__ = error
+            return _Finding(usable, fault)
         except OrderlyError as error:
             return _Finding(0, _refusal(error, own, broker.broker_name))
 
-    def _ask(self, broker: BrokerData, own: OwnTopic, needed: int) -> _Finding:
+    def _made_elsewhere(self, topic: str, broker: str) -> str:
+        state, park = (own.topic for own in self.of(topic))
+        return (
+            f"order='key' keeps what it knows of {topic} in the topics {state} and {park}; one is"
+            f" missing on broker {broker}, or too small, and a proxy makes no topics: where the"
+            f" name servers can be reached, run {_command(self._group, topic)}"
+        )
+
+    def _ask(self, broker: BrokerData, source: str, own: OwnTopic, needed: int) -> _Finding:
         """Go by what the broker itself has; make what is missing."""
         present = self._client.admin.topic_config(own.topic, broker)
         if present is not None and _BOTH not in Permission(present.perm):
@@ -212,7 +244,7 @@ class StateTopics:
         size = _size(present)
         if size < needed:
             if not self._create:
-                text = _too_few(own, broker, size, needed)
+                text = _too_few(own, broker, size, needed, _command(self._group, source))
                 return _Finding(size, NotThere(text))
             self._client.admin.grow_topic(own.topic, broker, needed, present)
             self._log.info(
@@ -239,19 +271,22 @@ def _no_permission(own: OwnTopic, broker: BrokerData, present: TopicConfig) -> s
     )
 
 
-def _too_few(own: OwnTopic, broker: BrokerData, size: int, needed: int) -> str:
-    remedy = "or let the consumer do it with create_state_topics=True"
+def _too_few(own: OwnTopic, broker: BrokerData, size: int, needed: int, command: str) -> str:
+    remedy = f"{command}, or let the consumer do it with create_state_topics=True"
     if size == 0:
         return (
             f"{own.kind} {own.topic} is missing on broker {broker.broker_name}, and order='key'"
-            f" keeps there {own.keeps}: create it (orderly topic create {own.topic}"
-            f" --queues {needed}), {remedy}"
+            f" keeps there {own.keeps}: run {remedy}"
         )
     return (
         f"{own.kind} {own.topic} has {size} queues on broker {broker.broker_name}, its source topic"
-        f" {needed}: grow it (mqadmin updateTopic {_at(broker)} -t {own.topic} -r {needed}"
-        f" -w {needed} -p 6), {remedy}"
+        f" {needed}: run {remedy}"
     )
+
+
+def _command(group: str, topic: str) -> str:
+    """What makes the two topics, and grows them."""
+    return f"orderly topic create {topic} --for-group {group}"
 
 
 def _at(broker: BrokerData) -> str:

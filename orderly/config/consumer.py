@@ -120,6 +120,9 @@ class ConsumerConfig(FromEnv):
             about to delete it (three quarters of its retention). "park": with order="key" its key
             is parked, and kept; with order="queue" as "block". "dead_letter": it is stored as a
             dead letter, and the queue goes on. "block": nothing; it is then lost unhandled.
+        retention: seconds for which the brokers keep messages (fileReservedTime), where they do not
+            say so themselves, as behind a proxy: parked messages are appended again, and old ones
+            warned of, before that is over. None: 24 hours behind a proxy, else 72.
         parking: with order="key", how much the group may park; at a limit a key blocks instead.
         consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
             statistics (Java: 15 min). While one runs longer, `health().live` is False and the
@@ -184,6 +187,7 @@ class ConsumerConfig(FromEnv):
     create_state_topics: bool = True
     max_reconsume_times: int | None = None
     on_expiring: Literal["park", "dead_letter", "block"] = "park"
+    retention: float | None = None
     parking: ParkLimits = field(default_factory=ParkLimits)
     consume_timeout: float = 900.0
     handler_timeout: float | None = None
@@ -313,6 +317,10 @@ class ConsumerConfig(FromEnv):
     def _check_rounds(self) -> None:
         for name in _POSITIVE:
             require(getattr(self, name) > 0, f"{name} must be more than 0 seconds")
+        require(
+            self.retention is None or self.retention > 0,
+            "retention must be more than 0 seconds, or None",
+        )
         require(
             self.lock_interval < self.lock_trust,
             "lock_interval must be shorter than lock_trust, or every lock expires between renewals",

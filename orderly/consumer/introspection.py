@@ -36,7 +36,7 @@ from orderly.protocol.members import (
 from orderly.protocol.parked_key import ParkedKey
 
 _MIB = 1024 * 1024
-_NOT_READY = frozenset({Why.NOT_LOCKED, Why.LOCK_LOST})
+_NOT_READY = frozenset({Why.NOT_LOCKED, Why.NOT_TAKEN, Why.LOCK_LOST})
 
 
 class ConsumerInspector:
@@ -66,14 +66,25 @@ class ConsumerInspector:
             if is_retry_topic(topic):
                 continue
             for queue in outlook.queues:
-                missing = Why.NOT_LOCKED if queue in outlook.share else Why.NOT_OWNED
-                found.setdefault(queue, Explanation(queue, missing))
+                if queue not in found:
+                    ours = queue in outlook.share
+                    found[queue] = (
+                        self._not_held(queue) if ours else Explanation(queue, Why.NOT_OWNED)
+                    )
         hung = self._hung_queues()
         return tuple(
             _seen_hanging(found[queue], hung)
             for queue in sorted(found)
             if not is_retry_topic(queue.topic)
         )
+
+    def _not_held(self, queue: MessageQueue) -> Explanation:
+        """Why a queue of our share is not held."""
+        known = self._session.untaken.get(queue)
+        if known is not None and known.error is None:
+            return Explanation(queue, Why.NOT_LOCKED)
+        error = None if known is None else str(known.error)
+        return Explanation(queue, Why.NOT_TAKEN, error=error)
 
     def _explain(self, held: HeldQueue) -> Explanation:
         with held.lock:

@@ -11,7 +11,6 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -23,7 +22,7 @@ from orderly.consumer.broker_threads import BrokerThreads
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.renewal import HeldOwnership, announce_loss, renew_now
-from orderly.consumer.session import HeldQueue, Outlook, Session, longest_handler
+from orderly.consumer.session import HeldQueue, Outlook, Session, Untaken, longest_handler
 from orderly.errors import NotAvailableYet, OrderlyError, RemotingError, TopicNotFound
 from orderly.log import where
 from orderly.model import MessageQueue
@@ -41,6 +40,7 @@ from orderly.protocol.heartbeat import Subscription
 Answer = TypeVar("Answer")
 
 RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
+_WITHOUT_NOTICES = 2.0  # seconds: a proxy in cluster mode sends no notice when members change
 _ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
 
 
@@ -91,6 +91,8 @@ class Rebalancer:
         settled = self._releaser.release_idle()
         if not settled or len(outlooks) < len(found) or not all(done.values()):
             self._again(RETRY_SOON)
+        elif session.client.behind_proxy:
+            self._again(_WITHOUT_NOTICES)
 
     def _each(self, topics: Iterable[str], step: Callable[[str], Answer]) -> dict[str, Answer]:
         """What `step` answers for each topic, without those for which it failed."""
@@ -132,6 +134,7 @@ class Rebalancer:
         for held in session.held():
             if held.queue in changes.revoked:
                 self._releaser.drop(held, Drop.REVOKED)
+        self._taker.forget_others(topic, outlook.share)
         usable = self._taker.with_state(topic, outlook.share)
         gained = tuple(queue for queue in changes.gained if queue in usable)
         taken = self._taker.take(gained, subscription)
@@ -201,14 +204,6 @@ _NEWER_RELEASE = 60.0  # seconds until a queue is tried again whose state this r
 _FAILED = 2.0  # seconds until a take-over that failed is tried again: each leaves two records
 
 
-@dataclass(slots=True)
-class _Refusal:
-    """A lock that another client holds: since when, and when a warning is due (seconds)."""
-
-    since: float
-    warn_at: float
-
-
 class Taker:
     """Takes queues for the rebalancer, at all brokers side by side.
 
@@ -235,7 +230,6 @@ class Taker:
         self._state_topics = state_topics
         self._known: dict[str, frozenset[MessageQueue]] = {}
         self._not_before: dict[MessageQueue, float] = {}
-        self._refused: dict[MessageQueue, _Refusal] = {}
         self.steps = BrokerThreads(f"taking-{session.group}", session.attention)
 
     def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
@@ -247,6 +241,12 @@ class Taker:
         for topic in topics:
             self._known.pop(topic, None)
 
+    def forget_others(self, topic: str, share: Collection[MessageQueue]) -> None:
+        """Forget what kept queues from being taken that are no longer ours by allocation."""
+        untaken = self._session.untaken
+        for queue in [q for q in tuple(untaken) if q.topic == topic and q not in share]:
+            untaken.pop(queue, None)
+
     def with_state(self, topic: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
         """Those of `queues` that may be taken: by key, only where the state can be kept.
 
@@ -254,8 +254,11 @@ class Taker:
         """
         if self._state_topics is None or not self._session.by_key(topic):
             return frozenset(queues)
-        ready = self._state_topics.ready(queues)
-        return frozenset(q for q in ready if self._not_before.get(q, 0.0) <= now())
+        ready, at = frozenset(self._state_topics.ready(queues)), now()
+        for queue in frozenset(queues) - ready:
+            if fault := self._state_topics.fault(queue):  # logged there
+                self._session.untaken[queue] = Untaken(at, at, fault)
+        return frozenset(q for q in ready if self._not_before.get(q, 0.0) <= at)
 
     def take(
         self, queues: tuple[MessageQueue, ...], subscription: Subscription
@@ -265,9 +268,6 @@ class Taker:
         Brokers that take long go on by themselves: the rebalancer is called when one has answered,
         and what it gave is announced in the next round. Until then nothing else is taken there.
         """
-        wanted, topic = frozenset(queues), subscription.topic
-        for queue in [q for q in tuple(self._refused) if q.topic == topic and q not in wanted]:
-            self._refused.pop(queue, None)
         steps = {
             name: partial(self._take, LockQueues(name, of_broker), subscription)
             for name, of_broker in by_broker(queues).items()
@@ -319,13 +319,27 @@ class Taker:
         try:
             self._lock(LockQueues(call.broker_name, queues), subscription)
         except OrderlyError as error:
-            self._session.log.warning("lock.not_taken", broker=call.broker_name, error=str(error))
+            worth_it = [self._failed(queue, error) for queue in queues]
+            if any(worth_it):
+                name = call.broker_name
+                self._session.log.warning("lock.not_taken", broker=name, error=str(error))
+
+    def _failed(self, queue: MessageQueue, error: OrderlyError) -> bool:
+        """Note why a queue was not taken; returns whether that is worth a warning.
+
+        Once for each cause: rounds try it again twice a second.
+        """
+        at, before = now(), self._session.untaken.get(queue)
+        again = before is not None and str(before.error) == str(error)
+        if before is not None and again and at < before.warn_at:
+            return False
+        since = before.since if before is not None and again else at
+        self._session.untaken[queue] = Untaken(since, at + _WARN_AGAIN, error)
+        return True
 
     def _lock(self, call: LockQueues, subscription: Subscription) -> None:
         asked_at = now()
         granted = self._session.perform(call)
-        for queue in granted:
-            self._refused.pop(queue, None)
         self._log_refused([queue for queue in call.queues if queue not in granted], asked_at)
         if self._session.closing:
             self._give_back(*granted)
@@ -340,11 +354,14 @@ class Taker:
         The lock of an owner that died is free BROKER_LEASE after its last renewal, and that was
         before the first refusal.
         """
-        fresh = [queue for queue in refused if queue not in self._refused]
-        waiting = []
+        fresh, waiting = [], []
         for queue in refused:
-            warn_at = math.inf if is_retry_topic(queue.topic) else at + _HAND_OVER
-            waiting.append(self._refused.setdefault(queue, _Refusal(at, warn_at)))
+            it = self._session.untaken.get(queue)
+            if it is None or it.error is not None:
+                fresh.append(queue)
+                warn_at = math.inf if is_retry_topic(queue.topic) else at + _HAND_OVER
+                it = self._session.untaken[queue] = Untaken(at, warn_at)
+            waiting.append(it)
         due = [it for it in waiting if it.warn_at <= at]
         if not fresh and not due:
             return
@@ -366,7 +383,9 @@ class Taker:
         except OrderlyError as error:
             # Without a certain start there is no pull; the next round begins anew.
             at = where(self._session.group, queue)
-            self._session.log.warning("queue.start_unknown", **at, error=str(error))
+            worth_it = self._failed(queue, error)
+            emit = self._session.log.warning if worth_it else self._session.log.debug
+            emit("queue.start_unknown", **at, error=str(error))
             newer = isinstance(error, NotAvailableYet)
             self._not_before[queue] = now() + (_NEWER_RELEASE if newer else _FAILED)
             inherited = None
@@ -392,6 +411,7 @@ class Taker:
             suspects=Suspects(inherited.crashes, inherited.start, inherited.end),
         )
         held = self._session.add(owned, subscription, inherited.memory)
+        self._session.untaken.pop(queue, None)
         self._report(held, inherited)
         if now() - asked_at >= config.lock_interval / 2:  # or it runs out before the next round
             with contextlib.suppress(OrderlyError):

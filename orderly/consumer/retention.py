@@ -16,7 +16,7 @@ from orderly.clock import now
 from orderly.consumer.handler_caller import TaskSteps
 from orderly.consumer.park_queue import KeyMessages, ParkQueue
 from orderly.consumer.session import HeldQueue, Session
-from orderly.errors import LockLost, OrderlyError, RemotingError
+from orderly.errors import LockLost, NotAtProxy, OrderlyError, RemotingError
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.broker_calls import MaxOffset
@@ -28,6 +28,9 @@ from orderly.protocol.parked_key import ParkedKey, key_tag
 KEEP_INTERVAL = 3600.0  # seconds
 FIRST_KEEP = 60.0  # seconds after the start: members may live for less than an hour
 RETENTION = 72 * 3600.0  # seconds, where a broker does not say; Java: MessageStoreConfig
+# Seconds, where nobody may ask: 24 hours is what many brokers are set to. Half of what is too short
+# costs some appends, half of what is too long costs the parked messages.
+UNSEEN_RETENTION = 24 * 3600.0
 _PART = 0.5  # of the retention, after which a message is appended again
 
 
@@ -36,8 +39,11 @@ def keeps_for(session: Session, held: HeldQueue) -> float:
     try:
         return retention(session.client, held.queue)
     except OrderlyError as error:
-        held.log.warning("park.retention_unknown", error=str(error))
-        return RETENTION
+        if session.config.retention is not None:
+            return session.config.retention
+        taken_for = UNSEEN_RETENTION if isinstance(error, NotAtProxy) else RETENTION
+        held.log.warning("park.retention_unknown", taken_for=taken_for, error=str(error))
+        return taken_for
 
 
 class RetentionRefresh:

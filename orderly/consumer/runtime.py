@@ -19,6 +19,7 @@ from weakref import WeakSet
 from orderly.client.background import Periodic
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.preflight import (
+    BehindProxy,
     Found,
     NotOrdered,
     NotReported,
@@ -344,6 +345,8 @@ class Lifecycle:
                     self._log_not_checked(found)
                 case NotOrdered(broker):  # it matters to who adds gRPC members
                     self._session.log.info("group.not_ordered", broker=broker, hint=found.hint)
+                case BehindProxy():
+                    self._session.log.info("start.behind_proxy", hint=found.hint)
                 case SubscriptionsDiffer(differences, members):
                     self._session.log.warning(
                         "group.subscriptions_differ",

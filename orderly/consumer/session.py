@@ -17,7 +17,7 @@ from orderly.clock import now
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.statistics import Statistics
-from orderly.errors import RemotingError
+from orderly.errors import OrderlyError, RemotingError
 from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
@@ -236,6 +236,21 @@ class HeldQueue:
         return self.owned.parking.parked(key) or key in self.to_park
 
 
+@dataclass(slots=True)
+class Untaken:
+    """A queue that is ours by allocation and was not taken at the last try.
+
+    Attributes:
+        since: of the first try that ended so (seconds).
+        warn_at: when the next warning is due (seconds).
+        error: why; None: another client holds its lock.
+    """
+
+    since: float
+    warn_at: float
+    error: OrderlyError | None = None
+
+
 class Session:
     """Shared by the loops of one consumer. Thread-safe.
 
@@ -255,6 +270,7 @@ class Session:
         paused_keys: the same of keys, in all queues. Replaced, never changed.
         closing: True from the moment on at which nothing must be taken any more.
         outlook: by topic, what the last round saw. Replaced, never changed.
+        untaken: what keeps queues of ours from being taken. The rebalancer's; others only look.
         known: where queues stood that this process held, for a broker that forgets it.
         version: of the subscriptions, renewed when what we hold changes.
         silent: by broker, when the last renewal was sent there that had no answer, and why.
@@ -294,6 +310,7 @@ class Session:
         self.paused_keys: frozenset[Hashable] = frozenset()
         self.closing = False
         self.outlook: dict[str, Outlook] = {}
+        self.untaken: dict[MessageQueue, Untaken] = {}
         self.known: dict[MessageQueue, FormerPosition] = {}
         self.version = 0
         self.silent: dict[str, tuple[float, RemotingError]] = {}

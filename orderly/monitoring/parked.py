@@ -24,6 +24,7 @@ from orderly.config import check_group, check_topic
 from orderly.durable_file import replacing
 from orderly.errors import ConfigError, OrderlyError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
+from orderly.monitoring.collecting.members import is_proxied
 from orderly.monitoring.park_command_sender import (
     Ended,
     OnProgress,
@@ -370,6 +371,8 @@ class ParkedMessages:
             online = self._client.admin.consumer_connections(self._group)
         except OrderlyError:  # a broker is away; not known, so there may well be somebody
             return
+        if online is None and is_proxied(self._client):
+            return  # its members are a proxy's, and brokers do not know them
         if online is None:
             raise OrderlyError(
                 f"no member of group {self._group} is online, and only the owner of a queue can"

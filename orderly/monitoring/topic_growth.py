@@ -22,6 +22,7 @@ from orderly.client import Client
 from orderly.errors import ConfigError, OrderlyError
 from orderly.model import MessageQueue, Permission
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
+from orderly.monitoring.collecting.members import is_proxied
 from orderly.monitoring.collecting.selection import Selection, is_system_group
 from orderly.monitoring.collecting.survey import survey
 from orderly.monitoring.parked import ParkedMessages
@@ -69,20 +70,36 @@ def new_messages(before: DrainStatus, after: DrainStatus) -> int:
     return sum(end - before.written.get(queue, 0) for queue, end in after.written.items())
 
 
+QUIET = 35.0
+BEHIND_PROXIES = 335.0
+
+
+def quiet_needed(client: Client) -> float:
+    """For how long nothing new must have come before a topic is opened with more queues (seconds).
+
+    Producers renew their routes every 30 s, and a broker takes what one with an old route sends. A
+    proxy answers with a route that it has kept for up to 300 s, if nobody asked it in between
+    (ProxyConfig: topicRouteServiceCacheExpiredSeconds).
+
+    Raises:
+        OrderlyError: whether there are proxies is not known.
+    """
+    return BEHIND_PROXIES if is_proxied(client) else QUIET
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long to watch and wait, in seconds.
 
     Attributes:
         watch: for new messages before anything is changed.
-        quiet: without a new message after writing was closed: producers renew their routes every
-            30 s, and a broker takes what one with an old route sends.
+        quiet: without a new message after writing was closed; see `quiet_needed`.
         timeout: until the topic must be drained.
         every: between two looks.
     """
 
     watch: float = 5.0
-    quiet: float = 35.0
+    quiet: float = QUIET
     timeout: float = 600.0
     every: float = 1.0
 

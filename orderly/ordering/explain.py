@@ -16,6 +16,7 @@ class Why(StrEnum):
 
     NOT_OWNED = "not owned: the allocation gives it to another member"
     NOT_LOCKED = "not locked: ours by allocation, but another client holds the broker's lock"
+    NOT_TAKEN = "not taken: ours by allocation; it is about to be taken, or tried again"
     LOCK_LOST = "lock lost: another client may have it; it is asked for again"
     LEAVING = "being given up: a handler still runs, the lock is kept until it ends"
     RELEASING = "being given up: its offset is to be saved and its lock returned"
@@ -64,6 +65,7 @@ class Explanation:
         keys_paused: keys that the user paused, of those with something unfinished here.
         expires_in: seconds after which the broker may delete the lowest unfinished message; None:
             less than half of its time is over.
+        error: NOT_TAKEN: what failed when it was last tried; None: it was not.
     """
 
     queue: MessageQueue
@@ -84,6 +86,7 @@ class Explanation:
     too_large: str | None = None
     expires_in: float | None = None
     keys_paused: int = 0
+    error: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -93,7 +96,8 @@ class Explanation:
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
-        more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}"
+        failed = "" if self.error is None else f": {self.error}"
+        more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}{failed}"
         return f"{self.queue}: {self.why}{more}"
 
     @property

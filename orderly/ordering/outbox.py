@@ -69,13 +69,19 @@ class SendVerdict(Enum):
         broker would have dropped it from its queue.
     BAD_MESSAGE: one of the messages is refused: send each of the batch alone, in order; a message
         that is alone already fails.
+    NO_BATCH: no batch is taken for this topic, but its messages may be: from now on each is sent
+        alone, those of this batch first.
     REFUSED: no message of this queue would be accepted (no permission, no topic): all fail.
     """
 
     NOT_STORED = "not stored"
     UNKNOWN = "unknown"
     BAD_MESSAGE = "bad message"
+    NO_BATCH = "no batch"
     REFUSED = "refused"
+
+
+_ONE_BY_ONE = frozenset({SendVerdict.BAD_MESSAGE, SendVerdict.NO_BATCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,7 @@ class Outbox(Generic[E]):
     def __init__(self, queue: MessageQueue, rules: OutboxRules) -> None:
         self.queue = queue
         self._rules = rules
+        self._most = rules.batch_messages  # in one batch
         self._waiting: deque[E] = deque()
         self._in_flight: OutboxBatch[E] | None = None
         self._again: OutboxBatch[E] | None = None
@@ -225,7 +232,9 @@ class Outbox(Generic[E]):
         self._in_flight = None
         if verdict is SendVerdict.UNKNOWN:
             self._not_before = now + self._rules.settle
-        if verdict is SendVerdict.BAD_MESSAGE and len(batch.entries) > 1:
+        if verdict is SendVerdict.NO_BATCH:
+            self._most = 1
+        if verdict in _ONE_BY_ONE and len(batch.entries) > 1:
             self._split(batch)
             return []
         if verdict in (SendVerdict.NOT_STORED, SendVerdict.UNKNOWN) and self._plan_retry(
@@ -275,7 +284,7 @@ class Outbox(Generic[E]):
 
     def _ready_at(self) -> float:
         """When the next batch may go: the pause after a failure, and the time to gather one."""
-        gathers = self._again is None and len(self._waiting) < self._rules.batch_messages
+        gathers = self._again is None and len(self._waiting) < self._most
         return max(self._not_before, self._ripe_at) if gathers else self._not_before
 
     def _compose(self, claim: Callable[[E], bool]) -> OutboxBatch[E] | None:
@@ -294,7 +303,7 @@ class Outbox(Generic[E]):
         if not entries:
             return True
         return (
-            len(entries) < self._rules.batch_messages
+            len(entries) < self._most
             and size + entry.size <= self._rules.batch_bytes
             and entry.sys_flag == entries[0].sys_flag
             and not (entry.alone or entries[0].alone)

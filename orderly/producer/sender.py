@@ -17,6 +17,7 @@ from typing import Any
 
 from orderly.client import Client
 from orderly.client.broker import Stored
+from orderly.client.calls import is_of_wrong_type
 from orderly.client.connection import Attend
 from orderly.errors import (
     BrokerBusy,
@@ -31,7 +32,7 @@ from orderly.model import MessageQueue, SendResult
 from orderly.ordering.outbox import E, Failed, Outbox, OutboxBatch, OutboxRules, SendVerdict
 from orderly.producer.pending import PendingSend, fail, succeed
 from orderly.protocol.codes import ResponseCode
-from orderly.protocol.ext import to_ext
+from orderly.protocol.ext import of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, render_ext, request
 from orderly.protocol.send import SendBatch, SendMessage, encode_batch
 
@@ -82,10 +83,8 @@ class _Fixed:
     def __init__(self, kind: type[SendMessage], group: str, queue: MessageQueue) -> None:
         header = kind(
             producer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
+            **of_queue(queue),
             born_timestamp=0,
-            broker_name=queue.broker_name,
         )
         varying = (_SYS_FLAG, _BORN_TIMESTAMP)
         self.code = kind.code
@@ -114,7 +113,8 @@ def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> Sen
     """Say what a failed attempt means for the batch.
 
     A generic failure (code 1) is what a broker makes of a batch that one message spoils, but also
-    of its own trouble: a batch is split, a single message is retried as if unanswered.
+    of its own trouble: a batch is split, a single message is retried as if unanswered. A proxy
+    refuses every batch for a topic of type FIFO, and takes its messages one by one.
 
     Args:
         error: what the attempt ended with.
@@ -130,6 +130,8 @@ def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> Sen
     code = error.code if isinstance(error, BrokerError) else None
     if code == ResponseCode.SYSTEM_ERROR:
         return SendVerdict.BAD_MESSAGE if len(batch.entries) > 1 else SendVerdict.UNKNOWN
+    if len(batch.entries) > 1 and is_of_wrong_type(error):
+        return SendVerdict.NO_BATCH
     return SendVerdict.BAD_MESSAGE if code in _BAD_MESSAGE else SendVerdict.REFUSED
 
 

@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from orderly.errors import ProtocolError
+from orderly.model import MessageQueue
 
 H = TypeVar("H", bound=Hashable)
 
@@ -22,12 +23,14 @@ _SURELY_64_BITS = 19  # fewer digits than that
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
-def wire(name: str, *, demanded: bool = False, **options: Any) -> Any:
+def wire(name: str, *, demanded: bool = False, repeated: str = "", **options: Any) -> Any:
     """Declare a field whose wire name is `name`; `options` go to dataclasses.field.
 
-    `demanded`: its default is not for the wire, where it must be.
+    `demanded`: its default is not for the wire, where it must be. `repeated`: a second name under
+    which it is written, too.
     """
-    return field(metadata={"wire": name, "demanded": demanded}, **options)
+    metadata = {"wire": name, "demanded": demanded, "repeated": repeated}
+    return field(metadata=metadata, **options)
 
 
 def is_demanded(declared: Field[Any]) -> bool:
@@ -42,10 +45,37 @@ def wire_name(declared: Field[Any]) -> str:
     return declared.metadata.get("wire") or first + "".join(word.capitalize() for word in rest)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHeader:
+    """What every request about one queue says.
+
+    A broker does not read its own name; a proxy finds the broker by it, and refuses a request
+    without one (code 15; RpcRequestHeader, AbstractRemotingActivity).
+    """
+
+    topic: str
+    queue_id: int
+    broker_name: str | None = wire("bname", default=None)
+
+
+class QueueFields(TypedDict):
+    """The fields by which headers, `SendMessage` too, name their queue."""
+
+    topic: str
+    queue_id: int
+    broker_name: str
+
+
+def of_queue(queue: MessageQueue) -> QueueFields:
+    """Name a queue in a header: `GetMaxOffset(**of_queue(queue))`."""
+    return QueueFields(topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name)
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
     name: str
     wire_name: str
+    repeated: str
     required: bool
     read: Callable[[str], Any]
 
@@ -53,9 +83,11 @@ class _Field:
 def to_ext(header: Hashable) -> dict[str, str]:
     """Write a header's fields as strings; fields that are None are left out."""
     return {
-        f.wire_name: _text(value)
+        name: _text(value)
         for f in _fields_of(type(header))
         if (value := getattr(header, f.name)) is not None
+        for name in (f.wire_name, f.repeated)
+        if name
     }
 
 
@@ -87,6 +119,7 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
         _Field(
             name=f.name,
             wire_name=wire_name(f),
+            repeated=f.metadata.get("repeated", ""),
             required=is_demanded(f),
             read=_READERS[_plain(hints[f.name])],
         )

@@ -24,12 +24,12 @@ from orderly.protocol.body import (
     texts_to,
 )
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.ext import wire
+from orderly.protocol.ext import QueueHeader, wire
 from orderly.protocol.java_json import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConsumerOffset:
+class QueryConsumerOffset(QueueHeader):
     """The group's stored offset.
 
     Only with `set_zero_if_not_found=False` is "none stored" (code 22) told apart from 0.
@@ -38,46 +38,37 @@ class QueryConsumerOffset:
     code: ClassVar[RequestCode] = RequestCode.QUERY_CONSUMER_OFFSET
 
     consumer_group: str
-    topic: str
-    queue_id: int
     set_zero_if_not_found: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateConsumerOffset:
+class UpdateConsumerOffset(QueueHeader):
     """Store the group's offset. The broker takes any value from anybody."""
 
     code: ClassVar[RequestCode] = RequestCode.UPDATE_CONSUMER_OFFSET
 
     consumer_group: str
-    topic: str
-    queue_id: int
     commit_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetMaxOffset:
+class GetMaxOffset(QueueHeader):
     """The offset the queue's next message gets; 0 for a queue that does not exist."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_MAX_OFFSET
 
-    topic: str
-    queue_id: int
     committed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetMinOffset:
+class GetMinOffset(QueueHeader):
     """The offset of the queue's oldest message; 0 for a queue that does not exist."""
 
     code: ClassVar[RequestCode] = RequestCode.GET_MIN_OFFSET
 
-    topic: str
-    queue_id: int
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOffset:
+class SearchOffset(QueueHeader):
     """The offset at a time (milliseconds since the epoch).
 
     `boundary_type` "lower" is the first message stored at or after it, "upper" the last one
@@ -86,8 +77,6 @@ class SearchOffset:
 
     code: ClassVar[RequestCode] = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
 
-    topic: str
-    queue_id: int
     timestamp: int
     boundary_type: str | None = None
 

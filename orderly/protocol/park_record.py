@@ -30,7 +30,7 @@ from orderly.protocol.body import (
     to_json,
 )
 from orderly.protocol.compression import decompress, restored, sent_body
-from orderly.protocol.ext import to_ext, wire
+from orderly.protocol.ext import of_queue, to_ext, wire
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.java_json import dumps
 from orderly.protocol.parked_key import Key, WrittenKey, key_tag
@@ -233,13 +233,11 @@ def park_request(
         properties = seal.put_on(park_queue, properties, _as_read(content), newest)
     header = SendMessage(
         producer_group=group,
-        topic=park_queue.topic,
-        queue_id=park_queue.queue_id,
+        **of_queue(park_queue),
         sys_flag=content.sys_flag,
         born_timestamp=int(now * 1000),
         flag=content.flag,
         properties=encode_properties(properties),
-        broker_name=park_queue.broker_name,
     )
     return request(header.code, to_ext(header), content.body)
 
@@ -260,8 +258,10 @@ def _as_read(content: ParkMessage) -> bytes:
 PARKED = "ORDERLY_PARKED"
 _LAST_MOMENT = 253_402_300_799_999  # milliseconds; the end of the year 9999
 
-# What a broker acts upon, or sets anew, is not stored as a property of the parked message.
-_STORED_AGAIN = frozenset({names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY})
+# What a broker or a proxy acts upon, or sets anew, is not stored as a property of the parked
+# message. To a proxy messages with a sharding key, and those without, are for topics of different
+# types: here none has one.
+_STORED_AGAIN = frozenset({names.KEYS, names.UNIQ_KEY})
 _HELD_BACK = (names.RESERVED - _STORED_AGAIN) | {PARKED, SEAL}
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from orderly.protocol.body import read_body, write_body
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.ext import wire
+from orderly.protocol.ext import QueueHeader, wire
 from orderly.protocol.heartbeat import Subscription
 
 
@@ -26,7 +26,7 @@ class PullFlag(IntFlag):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullMessage:
+class PullMessage(QueueHeader):
     """Messages of one queue from an offset on; the reply's body is `stored_message`'s business.
 
     With PullFlag.SUSPEND the broker holds an empty pull up to `suspend_timeout_millis`. With
@@ -36,8 +36,6 @@ class PullMessage:
     code: ClassVar[RequestCode] = RequestCode.PULL_MESSAGE
 
     consumer_group: str
-    topic: str
-    queue_id: int
     queue_offset: int
     max_msg_nums: int = 32
     sys_flag: int = 0

@@ -54,11 +54,16 @@ class SendMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendBatch(SendMessage):
-    """Several messages for one queue; the body is what `encode_batch` makes."""
+    """Several messages for one queue; the body is what `encode_batch` makes.
+
+    Proxies before 5.3.3 look for the broker's name of a batch where all requests but sends have it
+    (apache/rocketmq issue 9294).
+    """
 
     code: ClassVar[RequestCode] = RequestCode.SEND_BATCH_MESSAGE
 
     batch: bool | None = wire("m", default=True)
+    broker_name: str | None = wire("n", repeated="bname", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,8 @@ class GetTopicConfigs:
 
 # --- which messages a topic is declared for: attribute "message.type" -----------------------------
 # Source: TopicMessageType and TopicAttributes in Java. Brokers keep it; only proxies hold
-# producers to it, and only to what comes over gRPC.
+# producers to it: a message with a sharding key is FIFO, one without NORMAL, and a batch what its
+# own properties say, NORMAL.
 
 
 ATTRIBUTE = "message.type"

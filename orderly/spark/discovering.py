@@ -21,7 +21,7 @@ from orderly.model import MessageQueue, TopicRoute
 from orderly.monitoring.collecting.questions import one_committed, topic_stats
 from orderly.monitoring.collecting.selection import is_system_topic
 from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, unwrap, wrap
-from orderly.protocol.ext import from_ext, to_ext
+from orderly.protocol.ext import from_ext, of_queue, to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.offsets import OffsetReply, SearchOffset
 from orderly.protocol.statistics import TopicOffset
@@ -177,7 +177,7 @@ def _named(client: Client, position: Position) -> Position:
 
 
 def _search(queue: MessageQueue, millis: int) -> Question[int]:
-    header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=millis)
+    header = SearchOffset(**of_queue(queue), timestamp=millis)
     return Question(
         request(header.code, to_ext(header)),
         lambda reply: from_ext(OffsetReply, reply.ext).offset,

@@ -32,7 +32,7 @@ from orderly.errors import (
 from orderly.log import get_logger
 from orderly.model import MessageQueue
 from orderly.protocol.codes import ResponseCode
-from orderly.protocol.ext import from_ext, to_ext
+from orderly.protocol.ext import from_ext, of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply
@@ -307,8 +307,7 @@ class PullRequests:
         self._what = f"messages of {queue}"
         header = PullMessage(
             consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
+            **of_queue(queue),
             queue_offset=0,
             sys_flag=int(PullFlag.SUBSCRIPTION),
             subscription=tags,

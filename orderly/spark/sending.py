@@ -35,7 +35,7 @@ from orderly.ordering.outbox import (
 from orderly.producer.pending import MessageIds
 from orderly.producer.sender import verdict_on
 from orderly.producer.topics import Topics
-from orderly.protocol.ext import to_ext
+from orderly.protocol.ext import of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.send import SendBatch
 from orderly.selectors import KEYED
@@ -284,10 +284,8 @@ class SinkSender:
 def _command(at: MessageQueue, batch: OutboxBatch[_Waiting]) -> RemotingCommand:
     header = SendBatch(
         producer_group=GROUP,
-        topic=at.topic,
-        queue_id=at.queue_id,
+        **of_queue(at),
         born_timestamp=int(time.time() * 1000),
-        broker_name=at.broker_name,
     )
     body = b"".join([entry.data for entry in batch.entries])
     return request(header.code, to_ext(header), body)

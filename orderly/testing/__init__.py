@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orderly.testing.jars import JarsUnavailable
     from orderly.testing.java import JavaNotFound
     from orderly.testing.oracle import Delivered, Sent, Verdict, judge
+    from orderly.testing.proxy import EmbeddedProxy
     from orderly.testing.readiness import BrokerStartFailed
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "DropResponse",
     "EmbeddedBroker",
     "EmbeddedCluster",
+    "EmbeddedProxy",
     "Fail",
     "FakeBroker",
     "Fault",
@@ -62,6 +64,7 @@ _HOMES = {
     "orderly.testing.jars": ("JarsUnavailable",),
     "orderly.testing.java": ("JavaNotFound",),
     "orderly.testing.oracle": ("Delivered", "Sent", "Verdict", "judge"),
+    "orderly.testing.proxy": ("EmbeddedProxy",),
     "orderly.testing.readiness": ("BrokerStartFailed",),
 }
 

@@ -61,7 +61,11 @@ def _wait(consumer: OrderlyConsumer, end: float, timeout: float) -> None:
 
 
 def _left(consumer: OrderlyConsumer) -> list[MessageQueue]:
-    """The queues in which something is not handled yet. Ends are read before what was reached."""
+    """The queues in which something is not handled yet.
+
+    Ends are read before what was reached, and again after it: meanwhile a handler may have finished
+    the last message of one queue, and sent another to a queue whose end was read already.
+    """
     session, client = consumer._session, consumer._client  # noqa: SLF001 - one of ours
     topics = [topic for topic in session.subscriptions if not is_retry_topic(topic)]
     queues = [queue for topic in topics for queue in client.routes.get(topic).read_queues()]
@@ -74,4 +78,4 @@ def _left(consumer: OrderlyConsumer) -> list[MessageQueue]:
             reached = client.brokers.query_offset(session.group, queue)
         if (reached or 0) < stored:
             found.append(queue)
-    return found
+    return found or [q for q, end in ends.items() if client.brokers.max_offset(q) != end]

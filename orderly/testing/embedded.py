@@ -11,6 +11,7 @@ from typing import Any, Self
 from orderly.client import Client
 from orderly.config.arguments import (
     check_count,
+    check_given,
     check_named_texts,
     check_port,
     check_seconds,
@@ -370,6 +371,7 @@ class EmbeddedCluster:
             BrokerStartFailed: it did not come up, or a broker that is alive did not register.
             LifecycleError: the cluster does not run.
         """
+        check_given("jars", jars, Path)
         if self._namesrv is None:
             raise LifecycleError("the embedded cluster is not started")
         self._namesrv.restart(jars)

@@ -1,4 +1,4 @@
-"""The broker's jars: downloaded once per user, checked against a committed list of SHA-256 sums.
+"""The jars of broker and proxy: downloaded once per user, checked against committed SHA-256 sums.
 
 Each file is written under a temporary name and renamed only when it is whole and its sum is
 right, so an interrupted download leaves nothing that is used, and two processes may download side
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -54,30 +55,34 @@ class Jar:
         return self.path.rsplit("/", 1)[-1]
 
 
-def listed_jars(path: Path | None = None) -> tuple[Jar, ...]:
+def listed_jars(path: Path | None = None, *, proxy: bool = False) -> tuple[Jar, ...]:
     """Return the jars of a list.
 
     Args:
         path: the list, of another RocketMQ release for example; default: the file that ORDERLY_JARS
             names, else the committed list.
+        proxy: those of the proxy instead, which needs all of the committed list and more.
 
     Raises:
         JarsUnavailable: it cannot be read, or is no list.
     """
-    named = path or os.environ.get("ORDERLY_JARS")
-    chosen = Path(named) if named else resources.files("orderly.testing").joinpath("jars.txt")
+    named = None if proxy else path or os.environ.get("ORDERLY_JARS")
+    committed = resources.files("orderly.testing")
+    names = ("jars.txt", "proxy-jars.txt") if proxy else ("jars.txt",)
+    files = [Path(named)] if named else [committed / name for name in names]
+    return tuple(jar for file in files for jar in _read(file))
+
+
+def _read(file: Traversable) -> list[Jar]:
     try:
-        return _read(chosen.read_text("utf-8"))
+        lines = (line for line in file.read_text("utf-8").splitlines() if line)
+        rows = (line.split() for line in lines if not line.startswith("#"))
+        return [Jar(path, int(size), digest) for digest, size, path in rows]
     except (OSError, ValueError) as error:
         raise JarsUnavailable(
-            f"{chosen} is no list of jars ({error}): a line is a SHA-256, a size in bytes and a"
+            f"{file} is no list of jars ({error}): a line is a SHA-256, a size in bytes and a"
             " path in a Maven repository; see `jars` and ORDERLY_JARS"
         ) from error
-
-
-def _read(text: str) -> tuple[Jar, ...]:
-    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
-    return tuple(Jar(path, int(size), digest) for digest, size, path in rows)
 
 
 def fetch_jars(

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from orderly.testing.container import RocketMQContainer
     from orderly.testing.embedded import EmbeddedBroker
     from orderly.testing.fake.broker import FakeBroker
+    from orderly.testing.proxy import EmbeddedProxy
 
     Broker = EmbeddedBroker | RocketMQContainer | FakeBroker
 
-_OURS = ("embedded", "container", "fake")
+_OURS = ("embedded", "container", "proxy", "fake")
+_PROXY = "proxy"
 _USE_IT = {"orderly_broker", "orderly_namesrv"}  # fixtures
 _GONE = "the broker of this session is gone"
 _ENDED = pytest.StashKey["Callable[[], str]"]()  # says why the session's broker ended, or ""
@@ -34,8 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("ORDERLY_TEST_BROKER", "embedded"),
         metavar="WHERE",
         help="what tests run on: embedded (default; a local RocketMQ 5.5.0), container (the same"
-        " in Docker; ORDERLY_ROCKETMQ_IMAGE names the image), fake (inside this process, no Java),"
-        " or the HOST:PORT of a name server",
+        " in Docker; ORDERLY_ROCKETMQ_IMAGE names the image), proxy (embedded, and clients reach it"
+        " through RocketMQ's proxy in cluster mode), fake (inside this process, no Java), or the"
+        " HOST:PORT of a name server",
     )
 
 
@@ -47,8 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     where = config.getoption("--orderly-broker")
     if where not in _OURS and not _is_address(where):
         raise pytest.UsageError(
-            f"--orderly-broker={where}: choose embedded, container, fake or HOST:PORT (of a name"
-            " server)"
+            f"--orderly-broker={where}: choose embedded, container, proxy, fake or HOST:PORT (of a"
+            " name server)"
         )
 
 
@@ -116,6 +119,7 @@ def _first_line(text: str) -> str:
 def orderly_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """The broker of this session: an EmbeddedBroker, RocketMQContainer or FakeBroker.
 
+    With --orderly-broker=proxy an EmbeddedBroker: `namesrv` is its name server, for administration.
     Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
     """
     where = pytestconfig.getoption("--orderly-broker")
@@ -132,13 +136,15 @@ def _fake(config: pytest.Config) -> FakeBroker:  # noqa: ARG001
     return FakeBroker().start()
 
 
-def _embedded(config: pytest.Config) -> EmbeddedBroker:  # noqa: ARG001
+def _embedded(config: pytest.Config) -> EmbeddedBroker:
     from orderly.testing.embedded import EmbeddedBroker  # noqa: PLC0415
     from orderly.testing.jars import JarsUnavailable  # noqa: PLC0415
     from orderly.testing.java import JavaNotFound  # noqa: PLC0415
 
+    behind_proxy = config.getoption("--orderly-broker") == _PROXY
+    properties = {"enableMixedMessageType": "true"} if behind_proxy else {}
     try:
-        return EmbeddedBroker().start()
+        return EmbeddedBroker(broker_properties=properties).start()
     except (JarsUnavailable, JavaNotFound) as error:  # a broker that fails to start is a failure
         _missing(error)
 
@@ -157,6 +163,7 @@ def _in_container(config: pytest.Config) -> RocketMQContainer:
 _STARTS: dict[str, Callable[[pytest.Config], Broker]] = {
     "embedded": _embedded,
     "container": _in_container,
+    "proxy": _embedded,
     "fake": _fake,
 }
 
@@ -171,28 +178,55 @@ def _show(config: pytest.Config, text: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def orderly_namesrv(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> str:
-    """Address of a name server ("host:port"), with the broker that `--orderly-broker` chose."""
-    where = pytestconfig.getoption("--orderly-broker")
-    if ":" in where:
-        return str(where)
-    return str(request.getfixturevalue("orderly_broker").namesrv)
+def orderly_proxy(
+    pytestconfig: pytest.Config, request: pytest.FixtureRequest
+) -> Iterator[EmbeddedProxy]:
+    """The proxy of a session with --orderly-broker=proxy; without one the test is skipped."""
+    from orderly.testing.proxy import EmbeddedProxy  # noqa: PLC0415
+
+    if pytestconfig.getoption("--orderly-broker") != _PROXY:
+        pytest.skip("needs --orderly-broker=proxy")
+    with EmbeddedProxy(request.getfixturevalue("orderly_broker").namesrv) as proxy:
+        yield proxy
 
 
 @pytest.fixture(scope="session")
-def orderly_topic(orderly_namesrv: str) -> Iterator[Callable[..., str]]:
-    """A function that creates a fresh topic: `orderly_topic(queues=8) -> name`."""
+def orderly_namesrv(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> str:
+    """What clients name as name server ("host:port"), as `--orderly-broker` chose."""
+    where = pytestconfig.getoption("--orderly-broker")
+    if where == _PROXY:
+        return str(request.getfixturevalue("orderly_proxy").address)
+    return _administered(where, request)
+
+
+def _administered(where: str, request: pytest.FixtureRequest) -> str:
+    """A name server itself: a proxy makes no topics."""
+    return where if ":" in where else str(request.getfixturevalue("orderly_broker").namesrv)
+
+
+@pytest.fixture(scope="session")
+def orderly_topic(
+    pytestconfig: pytest.Config, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., str]]:
+    """A function that creates a fresh topic: `orderly_topic(queues=8) -> name`.
+
+    With --orderly-broker=proxy it takes messages with and without a sharding key (type MIXED).
+    """
     from orderly.client import Client  # noqa: PLC0415
     from orderly.config import ClientConfig  # noqa: PLC0415
+    from orderly.protocol.topics import MessageType  # noqa: PLC0415
 
+    where = pytestconfig.getoption("--orderly-broker")
+    namesrv = _administered(where, request)
+    kind = MessageType.MIXED if where == _PROXY else None
     numbers = itertools.count(1)
     # Patient: a broker on a busy machine may be slow, and a test is not to fail for that.
-    config = ClientConfig(namesrv=orderly_namesrv, request_timeout=30.0, connect_timeout=30.0)
+    config = ClientConfig(namesrv=namesrv, request_timeout=30.0, connect_timeout=30.0)
     with Client(config) as client:
 
         def create(queues: int = 8) -> str:
             name = f"test-{time.time_ns():x}-{next(numbers)}"
-            client.admin.create_topic(name, queues)
+            client.admin.create_topic(name, queues, message_type=kind)
             return name
 
         yield create

@@ -1,16 +1,18 @@
-"""The files and flags a local name server and broker are started with.
+"""The files and flags a local name server, broker and proxy are started with.
 
 Chosen so that both fit into 1 GiB of memory and start in seconds; nothing here touches the disk.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 NAME_SERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER = "org.apache.rocketmq.broker.BrokerStartup"
-ROLES = {NAME_SERVER: "namesrv", BROKER: "broker"}  # what their files are called
+PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
+ROLES = {NAME_SERVER: "namesrv", BROKER: "broker", PROXY: "proxy"}  # what their files are called
 
 _OPENED = ("java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch")
 _EXPORTED = ("java.base/jdk.internal.ref", "java.base/sun.nio.ch")
@@ -31,6 +33,7 @@ _JAVA_17 = (
 _HEAP = {
     NAME_SERVER: ("-Xms32m", "-Xmx96m", "-XX:MaxDirectMemorySize=64m"),
     BROKER: ("-Xms96m", "-Xmx320m", "-XX:MaxDirectMemorySize=256m"),
+    PROXY: ("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=128m"),
 }
 # The public image's scripts choose generations and regions for a heap of gigabytes.
 _SMALL = {
@@ -56,11 +59,12 @@ LOGBACK = """\
 def logging_files(role: str) -> dict[str, str]:
     """Return the logging files, by name, of a value of ROLES: of 5.x, and of 4.9."""
     plain = LOGBACK.replace("org.apache.rocketmq.logging.ch.", "ch.")  # 4.9: not renamed in its jar
-    return {"rmq.logback.xml": LOGBACK, f"logback_{role}.xml": plain}
+    of_proxy = {"rmq.proxy.logback.xml": LOGBACK} if role == ROLES[PROXY] else {}
+    return {"rmq.logback.xml": LOGBACK, f"logback_{role}.xml": plain} | of_proxy
 
 
 def java_flags(main: str) -> tuple[str, ...]:
-    """Return the JVM options of NAME_SERVER or BROKER, for Java 17 or newer."""
+    """Return the JVM options of NAME_SERVER, BROKER or PROXY, for Java 17 or newer."""
     return (*_HEAP[main], *_FOR_TESTS, *_JAVA_17)
 
 
@@ -72,11 +76,11 @@ def java_flags_for_image(main: str) -> tuple[str, ...]:
 def java_command(
     java: Path, main: str, jars: Sequence[Path], directory: Path, options: Sequence[str]
 ) -> list[str]:
-    """Return the command line of one of the two servers.
+    """Return the command line of one of the servers.
 
     Args:
         java: the runtime.
-        main: NAME_SERVER or BROKER.
+        main: NAME_SERVER, BROKER or PROXY.
         jars: the class path.
         directory: the instance's own; logs and settings are in it, and so is "home".
         options: further JVM options; they come last, so they win.
@@ -93,7 +97,7 @@ def java_command(
         "-cp",
         class_path,
         main,
-        "-c",
+        "-pc" if main == PROXY else "-c",
         str(directory / "conf" / f"{role}.conf"),
     ]
 
@@ -141,9 +145,25 @@ def broker_properties(
     } | dict(extra)
 
 
-def as_text(properties: Mapping[str, str]) -> str:
-    """Write settings as a Java properties file."""
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in properties.items())
+def proxy_properties(port: int, namesrv: str, extra: Mapping[str, object]) -> dict[str, object]:
+    """Return the proxy's settings; `extra` wins."""
+    return {
+        "rocketMQClusterName": "DefaultCluster",
+        "namesrvAddr": namesrv,
+        "remotingListenPort": port,
+        "remotingAccessAddr": "127.0.0.1",  # every broker's, in routes
+        "localServeAddr": "127.0.0.1",
+        # A name for other proxies, together with the ports. It does not listen (see `proxy`).
+        "grpcServerPort": port,
+        "enableRemotingLocalProxyGrpc": False,
+    } | dict(extra)
+
+
+def as_text(properties: Mapping[str, object], *, main: str = BROKER) -> str:
+    """Write settings as `main` reads them: a proxy JSON, the others a Java properties file."""
+    if main == PROXY:
+        return json.dumps(dict(properties))
+    return "".join(f"{name}={_escaped(str(value))}\n" for name, value in properties.items())
 
 
 def _escaped(value: str) -> str:

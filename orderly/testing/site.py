@@ -1,7 +1,7 @@
 """Local servers in one directory: installed, started, watched and ended together.
 
-What `EmbeddedBroker` and `EmbeddedCluster` are built on. Each server is a process (a JVM) under a
-supervisor and ends with this process.
+What `EmbeddedBroker`, `EmbeddedCluster` and `EmbeddedProxy` are built on. Each server is a process
+(a JVM) under a supervisor and ends with this process.
 """
 
 from __future__ import annotations
@@ -212,6 +212,10 @@ class Site:
         java_options: further options of all JVMs.
         progress: called during the download, see `jars.Progress`.
         jars: a list of the servers' jars, see `listed_jars`.
+        proxy: whether one of the servers is a proxy.
+
+    Attributes:
+        jars: where they are, once it was started.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -223,6 +227,7 @@ class Site:
         java_options: Sequence[str] = (),
         progress: Progress | None = None,
         jars: Path | None = None,
+        proxy: bool = False,
     ) -> None:
         check_given("directory", directory, Path)
         check_given("jars", jars, Path)
@@ -236,7 +241,8 @@ class Site:
         self._progress = progress
         self._list = jars
         self._java = Path()
-        self._jars: Sequence[Path] = ()
+        self._proxy = proxy
+        self.jars: Sequence[Path] = ()
         self._lock: TextIO | None = None
         self._servers: list[LocalServer] = []
 
@@ -271,7 +277,9 @@ class Site:
         if self.running:
             raise LifecycleError("the embedded broker runs already")
         self._java = find_java()
-        self._jars = fetch_jars(jars=listed_jars(self._list), progress=self._progress)
+        self.jars = fetch_jars(
+            jars=listed_jars(self._list, proxy=self._proxy), progress=self._progress
+        )
 
         def begin() -> None:
             atexit.register(self.stop)  # each time: what undoes a failed start takes it off
@@ -281,13 +289,17 @@ class Site:
         on_free_ports(begin, self.stop, ours=ours)
 
     def add(
-        self, name: str, main: str, properties: Mapping[str, str], home: Path | None = None
+        self,
+        name: str,
+        main: str,
+        properties: Mapping[str, object],
+        home: Path | None = None,
     ) -> LocalServer:
         """Write a server's settings and start it; does not wait for it.
 
         Args:
             name: for error texts.
-            main: settings.NAME_SERVER or settings.BROKER.
+            main: settings.NAME_SERVER, BROKER or PROXY.
             properties: its settings.
             home: its directory; None: the site's. One of each kind at most may share one.
         """
@@ -298,12 +310,12 @@ class Site:
         role = settings.ROLES[main]
         for file, text in settings.logging_files(role).items():
             (conf / file).write_text(text)
-        (conf / f"{role}.conf").write_text(settings.as_text(properties))
+        (conf / f"{role}.conf").write_text(settings.as_text(properties, main=main))
 
         def command(jars: Sequence[Path]) -> list[str]:
             return settings.java_command(self._java, main, jars, home, self._java_options)
 
-        server = LocalServer(name, command, self._jars, home, home / f"{role}.out")
+        server = LocalServer(name, command, self.jars, home, home / f"{role}.out")
         self._servers.append(server)
         return server
 

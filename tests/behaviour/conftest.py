@@ -4,6 +4,9 @@ A promise holds however many members share the queues: tests that take `start_gr
 many members as `--members` says (2, unless told otherwise; `make test-members` runs 1, 2 and 3).
 """
 
+import os
+from functools import partial
+
 import pytest
 
 from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
@@ -11,8 +14,9 @@ from orderly.cli.root import run
 from orderly.consumer import runtime
 from orderly.consumer.session import sharding_key
 from orderly.ordering.allocation import averagely
+from tests.behaviour.behind_a_proxy import reason_for
 from tests.support.consuming import Group, recording, unique
-from tests.support.topics import ParkTopic
+from tests.support.topics import ParkTopic, made_beforehand, make_state_topics
 from tests.support.waiting import eventually, patient_client, patient_producer
 
 
@@ -28,8 +32,9 @@ def group():
 
 
 @pytest.fixture
-def client(orderly_namesrv, closing):
-    return closing(patient_client(orderly_namesrv))
+def client(operator_namesrv, closing):
+    """An onlooker's and operator's; members and producers have their own."""
+    return closing(patient_client(operator_namesrv))
 
 
 @pytest.fixture
@@ -38,12 +43,12 @@ def producer(orderly_namesrv, closing):
 
 
 @pytest.fixture
-def orderly(orderly_namesrv, capsys):
-    """Run one command line; returns (exit code, stdout, stderr), of it alone."""
+def orderly(operator_namesrv, capsys):
+    """Run one command line, as an operator; returns (exit code, stdout, stderr), of it alone."""
 
     def call(*words):
         capsys.readouterr()
-        code = run([*words, "--namesrv", orderly_namesrv])
+        code = run([*words, "--namesrv", operator_namesrv])
         return (code, *capsys.readouterr())
 
     return call
@@ -59,6 +64,39 @@ def parks(client, group, topic, monkeypatch):
     """The group's park topic; owners look there for commands more often than once a second."""
     monkeypatch.setattr(runtime, "COMMANDS_INTERVAL", 0.1)
     return ParkTopic(client, group, topic)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what cannot hold behind a proxy, or run only that, to see that it does not hold."""
+    if config.getoption("--orderly-broker") != "proxy":
+        return
+    for item in items:
+        reason = reason_for(item.nodeid)
+        if reason is not None and "ORDERLY_TEST_EXCUSED" in os.environ:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+        elif reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        elif "ORDERLY_TEST_EXCUSED" in os.environ:
+            item.add_marker(pytest.mark.skip(reason="only what is excused is run"))
+
+
+@pytest.fixture
+def behind_proxy(pytestconfig):
+    """Whether clients reach the brokers through a proxy."""
+    return pytestconfig.getoption("--orderly-broker") == "proxy"
+
+
+@pytest.fixture(autouse=True)
+def _state_topics(behind_proxy, request, monkeypatch):
+    """Behind a proxy an operator makes a group's topics, before its members start."""
+    if behind_proxy:
+        made_beforehand(request.getfixturevalue("client"), monkeypatch)
+
+
+@pytest.fixture
+def state_topics(behind_proxy, client):
+    """The same for members in other processes: called with a group and a topic."""
+    return partial(make_state_topics, client) if behind_proxy else lambda group, topic: None
 
 
 @pytest.fixture

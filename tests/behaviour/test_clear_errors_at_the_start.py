@@ -105,7 +105,7 @@ def test_members_that_keep_order_in_another_way(
 
 
 def test_a_state_topic_that_is_missing_and_may_not_be_made(topic, group, make, refused):
-    text = f"topic create {state_topic(group, topic)} --queues 4"
+    text = f"{state_topic(group, topic)}.* orderly topic create {topic} --for-group {group}"
     refused(make(topic, order="key", create_state_topics=False), ConfigError, text)
 
 

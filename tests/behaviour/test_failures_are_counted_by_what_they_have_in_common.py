@@ -20,10 +20,10 @@ def handle(_, context):
 
 
 @pytest.fixture
-def told(orderly_namesrv, capsys):
+def told(operator_namesrv, capsys):
     def told(*words):
         capsys.readouterr()
-        code = run([*words, "--namesrv", orderly_namesrv, "-o", "json"])
+        code = run([*words, "--namesrv", operator_namesrv, "-o", "json"])
         out = capsys.readouterr().out
         return json.loads(out)["groups"] if code == 0 else []
 

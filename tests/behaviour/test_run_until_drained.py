@@ -1,16 +1,20 @@
 """`run_until_drained`: one call, and all that is stored is handled; on every broker."""
 
 import asyncio
+import threading
 
 import pytest
 
 from orderly import Ack, ConsumerConfig, Listener, Message, OrderlyConsumer, Suspend
+from orderly.client.broker import BrokerCalls
 from orderly.errors import ConfigError
 from orderly.testing import NotDrained, run_until_drained
 from tests.support.consuming import send_numbers
+from tests.support.waiting import eventually
 
 KEYS = ["a", "b", "c"]
 COUNT = 20
+EARLIER, LATER = "a", "k"  # keys of queues 1 and 3
 
 
 @pytest.fixture
@@ -51,6 +55,35 @@ def test_what_a_handler_sends_counts_too(make, producer, topic):
     producer.send(Message(topic, "0", "k"))
     run_until_drained(make(handle))
     assert sorted(seen) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_a_handler_sends_while_the_ends_are_read_counts_too(
+    make, producer, topic, monkeypatch
+):
+    """Its queue's end was read before, and the one it comes from is at its end afterwards."""
+    looked, seen, read = threading.Event(), [], BrokerCalls.max_offset
+
+    def handle(messages, context):
+        if int(messages[0].body) == 0:
+            looked.wait(20)
+            producer.send(Message(topic, "1", EARLIER))
+        elif messages[0].reconsume_times == 0:
+            return Suspend(0.5)
+        seen.append(int(messages[0].body))
+        return Ack()
+
+    def max_offset(brokers, queue):
+        end = read(brokers, queue)
+        if queue == last and threading.current_thread() is threading.main_thread():
+            looked.set()
+            eventually(lambda: any(q.offset for q in consumer.health().queues if q.queue == last))
+        return end
+
+    last = producer.send(Message(topic, "0", LATER)).queue
+    monkeypatch.setattr(BrokerCalls, "max_offset", max_offset)
+    consumer = make(handle)
+    run_until_drained(consumer)
+    assert seen == [0, 1]
 
 
 def test_what_is_parked_or_a_dead_letter_is_dealt_with(make, producer, topic):

@@ -18,10 +18,12 @@ TERM, INT = signal.SIGTERM, signal.SIGINT
 
 
 @pytest.fixture
-def start(tmp_path, topic, orderly_namesrv, closing):
+def start(tmp_path, topic, orderly_namesrv, closing, state_topics):
     """Start the program in one of its ways; returns it once its consumers have all queues."""
 
     def start(way, groups):
+        for group in groups:
+            state_topics(group, topic)
         arguments = ["-m", "tests.behaviour.told_to_end", way, orderly_namesrv, topic, *groups]
         program = Program(arguments, tmp_path, cwd=ROOT, PYTHONPATH=str(ROOT))
         closing(_Killed(program))

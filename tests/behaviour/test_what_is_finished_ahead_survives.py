@@ -74,8 +74,9 @@ def join(start_member, one_queue):
 
 
 def test_after_a_kill_only_what_was_not_on_record_comes_again(
-    orderly_namesrv, producer, one_queue, group, client, closing, join
+    orderly_namesrv, producer, one_queue, group, client, closing, join, state_topics
 ):
+    state_topics(group, one_queue)
     options = ["--order=key", f"--stuck={STUCK}", "--commit=0.2"]
     victim = MemberProcess(orderly_namesrv, group, one_queue, more=options)
     closing(contextlib.closing(victim))

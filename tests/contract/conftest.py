@@ -10,11 +10,22 @@ def real(pytestconfig, request):
     """The address of a real broker's name server."""
     if pytestconfig.getoption("--orderly-broker") == "fake":
         pytest.skip("compares the fake broker with a real one; run with --orderly-broker=embedded")
-    return request.getfixturevalue("orderly_namesrv")
+    return request.getfixturevalue("operator_namesrv")
 
 
 @pytest.fixture(scope="session")
-def fake():
-    """The address of a fake broker's name server."""
+def _fake():
     with FakeBroker() as broker:
-        yield broker.namesrv
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def fake(_fake):
+    """The address of a fake broker's name server."""
+    return _fake.namesrv
+
+
+@pytest.fixture(scope="session")
+def fake_proxy(_fake):
+    """The address of its proxy."""
+    return _fake.proxy

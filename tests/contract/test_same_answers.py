@@ -30,9 +30,9 @@ def test_the_answers_are_the_same(name, real, fake):
     assert different == []
 
 
-def heard(function, namesrv, run):
+def heard(function, namesrv, run, proxy=""):
     """All that one cluster answered in a case."""
-    wire = Wire(namesrv, run)
+    wire = Wire(namesrv, run, proxy)
     try:
         function(wire)
     finally:

@@ -40,9 +40,12 @@ _GIVEN_KEY = re.compile(r"(.)\1{23}[0-9A-F]{8}")  # UNIQ_KEYs of the cases; a br
 
 
 class Wire:
-    """Connections to one cluster; `heard` is all it answered, in order."""
+    """Connections to one cluster; `heard` is all it answered, in order.
 
-    def __init__(self, namesrv, name):
+    A request `on="proxy"`, or another name that begins so, goes to its proxy, if there is one.
+    """
+
+    def __init__(self, namesrv, name, proxy=""):
         self.topic, self.group, self.name = f"t-{name}", f"g-{name}", name
         self.heard = []
         self._stack = contextlib.ExitStack()
@@ -51,6 +54,7 @@ class Wire:
         with patient_client(namesrv) as client:
             self._brokers = client.admin.cluster().brokers
         self._addresses = {"ns": namesrv, "a": self._brokers["broker-a"].master}
+        self.proxy = proxy
         self._open = {}
         self.pushed = {}
         self.answer = {}  # what a member answers, by request code
@@ -67,8 +71,9 @@ class Wire:
     def _connection(self, on):
         if on not in self._open:
             self.pushed.setdefault(on, [])
+            through = {on: self.proxy} if on.startswith("proxy") else {}
             self._open[on] = Connection(
-                self._addresses.get(on, self._addresses["a"]),
+                (self._addresses | through).get(on, self._addresses["a"]),
                 timeouts=self._timeouts,
                 connect_timeout=3.0,
                 max_frame=16 * 1024 * 1024,
@@ -96,6 +101,11 @@ class Wire:
         reply = self._connection(on).call(command, _PATIENCE)
         self.heard.append(self._comparable(code, reply))
         return reply
+
+    def quiet(self, header, *, on="a"):
+        """Send a request made of a header and note nothing; returns the answer."""
+        command = request(header.code, to_ext(header))
+        return self._connection(on).call(command, _PATIENCE)
 
     def quietly(self, code):
         """Send a request and note nothing; returns the answer."""

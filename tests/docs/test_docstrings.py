@@ -21,6 +21,7 @@ NOT_HERE = {
     "orderly.testing.container.RocketMQContainer": "needs a container engine",
     "orderly.testing.embedded.EmbeddedBroker": "tests/integration starts brokers enough",
     "orderly.testing.embedded.EmbeddedCluster": "tests/integration/cluster starts them",
+    "orderly.testing.proxy.EmbeddedProxy": "tests/integration/test_proxy.py starts one",
     "orderly.native.consumer.NativeConsumer": "docs/how-to/native.md shows the same, and runs",
     "orderly.native.listeners.listener": "docs/how-to/native.md shows the same, and runs",
     "orderly.native.producer.NativeOrderlyProducer": "docs/how-to/native.md shows it, and runs",

@@ -5,7 +5,9 @@ import time
 from dataclasses import replace
 
 from orderly.client.broker import PullQuery, PullStatus
+from orderly.client.state_topics import StateTopics
 from orderly.errors import OrderlyError, ProtocolError
+from orderly.log import get_logger
 from orderly.model import MessageQueue
 from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.heartbeat import Subscription
@@ -36,6 +38,26 @@ def pulled(client, topic, group="onlooker"):
             found += reply.messages
             at = reply.next_offset
     return found
+
+
+# --- made beforehand ------------------------------------------------------------------------------
+
+
+def make_state_topics(operator, group, topic):
+    """Make the topics in which a group keeps its state of a topic (topic create --for-group)."""
+    StateTopics(operator, group, create=True, log=get_logger("tests")).ensure(topic)
+
+
+def made_beforehand(operator, monkeypatch):
+    """Let `operator`, a client, make the topics that consumers behind a proxy would make."""
+    look = StateTopics.ensure
+
+    def ensure(topics, topic):
+        if topics._create and topics._client.behind_proxy:
+            make_state_topics(operator, topics._group, topic)
+        look(topics, topic)
+
+    monkeypatch.setattr(StateTopics, "ensure", ensure)
 
 
 # --- stored ---------------------------------------------------------------------------------------

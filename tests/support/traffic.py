@@ -3,6 +3,7 @@
 import math
 import threading
 import time
+from dataclasses import replace
 from zlib import crc32
 
 from orderly import (
@@ -180,7 +181,7 @@ class Traffic:
         members: how many in this process.
         pause: seconds between two messages sent.
         place: how records name a queue: by its id, where there is one broker.
-        order: of the members in this process, "queue" or "key".
+        order: of the members in this process: "queue" or "key".
         writing: more settings of the writer.
 
     Attributes:
@@ -201,6 +202,7 @@ class Traffic:
         order="queue",
         **writing,
     ):
+        self._order = order
         self.topic, self.group, self._lease, self._namesrv = topic, group, lease, namesrv
         self.events, self.consumers, self.processes, self._clients = [], [], [], []
         self.lost = []
@@ -223,9 +225,9 @@ class Traffic:
         for part in (*self.consumers, *self._clients, *self.processes):
             part.close()
 
-    def join(self):
-        """Start another member in this process."""
-        client = Client(client_config(self._lease, self._namesrv))
+    def join(self, namesrv=""):
+        """Start another member in this process; `namesrv`: if it asks elsewhere."""
+        client = Client(client_config(self._lease, namesrv or self._namesrv))
         self._clients.append(client)
         hooks = ConsumerHooks(lost=lambda queues: self.lost.extend(map(self._place, queues)))
         config = consumer_config(self._lease, order=self._order)
@@ -274,8 +276,11 @@ class Traffic:
         return verdict
 
     def judged(self, without=()):
-        """What the oracle says of all deliveries but those."""
-        return judge(self.writer.sent, [e for e in self.deliveries() if e not in without])
+        """What the oracle says of all deliveries but those; by key a lane is its queue."""
+        sent, events = self.writer.sent, [e for e in self.deliveries() if e not in without]
+        if self._order == "key":
+            sent, events = map(_by_lane, (sent, events))
+        return judge(sent, events)
 
     def wrong_commits(self):
         """Commits that went back, or past what was finished by then."""
@@ -300,6 +305,10 @@ class Traffic:
             place = (m.sharding_key, m.message_id, self._place(m.queue), m.queue_offset)
             self.events.append(Delivered(*place, started=started, ended=time.monotonic()))
         return ConsumeResult.SUCCESS
+
+
+def _by_lane(records):
+    return [replace(record, queue=(record.queue, record.key)) for record in records]
 
 
 # --- trouble --------------------------------------------------------------------------------------

@@ -41,15 +41,16 @@ _key = partial(DoctorFinding, "access", "access key")
 def look_at_cluster(
     settings: CommonOptions, config: ClientConfig, client: Client, wanted: WantedStart
 ) -> Iterator[DoctorFinding]:
-    """Yield what is found; without a name server that answers, only that."""
+    """Yield what is found; without a name server, or a proxy, that answers, only that."""
     yield from _settings(settings, config)
     found, brokers = look_at_name_servers(client)
     yield from found
-    if brokers is None:
+    if brokers is not None:
+        found, seen = look_at_brokers(client, brokers)
+        yield from found
+        yield look_at_key(client, seen)
+    elif not client.behind_proxy:
         return
-    found, seen = look_at_brokers(client, brokers)
-    yield from found
-    yield look_at_key(client, seen)
     if wanted.group is not None or wanted.topics:
         yield from look_at_start(client, wanted)
 
@@ -89,6 +90,7 @@ class ServerAnswer:
         body: of an answer that says yes.
         error: why there is none.
         sent, came: seconds since the epoch, by our clock.
+        is_proxy: a proxy refused it.
     """
 
     version: int | None
@@ -96,6 +98,7 @@ class ServerAnswer:
     error: OrderlyError | None
     sent: float
     came: float
+    is_proxy: bool = False
 
 
 def ask(client: Client, address: str, code: RequestCode, what: str) -> ServerAnswer:
@@ -137,13 +140,19 @@ def look_at_name_servers(client: Client) -> tuple[list[DoctorFinding], Brokers |
     answers = {address: _asked(client, address) for address in client.config.addresses}
     known = [brokers for _, brokers in answers.values() if brokers is not None]
     together = _together(known) if known else None
-    return [_finding(address, *said, together) for address, said in answers.items()], together
+    found = [
+        _proxy(address, said[0]) if said[0].is_proxy else _finding(address, *said, together)
+        for address, said in answers.items()
+    ]
+    return found, together
 
 
 def _asked(client: Client, address: str) -> tuple[ServerAnswer, Brokers | None]:
     answer = ask(client, address, RequestCode.GET_BROKER_CLUSTER_INFO, "the clusters")
     if answer.error is not None:
-        return answer, None
+        answers = not isinstance(answer.error, RemotingError)
+        is_proxy = answers and client.name_servers.is_proxy(address)
+        return replace(answer, is_proxy=is_proxy), None
     try:
         return answer, decode_cluster_info(answer.body).brokers
     except OrderlyError as error:
@@ -177,9 +186,18 @@ def _finding(
     )
 
 
+def _proxy(address: str, answer: ServerAnswer) -> DoctorFinding:
+    found = f"a proxy, {release_of(answer.version or 0)}, in place of a name server"
+    advice = (
+        "consumers and producers work through it, with what docs/how-to/proxy.md leaves out; name"
+        " the name servers for this command, backlog, topics and whatever else asks brokers"
+    )
+    return DoctorFinding("name servers", address, FindingState.OK, found, advice)
+
+
 def _silent(address: str, answer: ServerAnswer, *, others: bool) -> DoctorFinding:
     if not isinstance(answer.error, RemotingError):  # it answers, and is something else
-        state, advice = FindingState.CRITICAL, "name a name server, not a broker or a proxy"
+        state, advice = FindingState.CRITICAL, "name a name server or a proxy, not a broker"
     elif others:
         state, advice = (
             FindingState.WARNING,

@@ -17,6 +17,7 @@ from orderly.cli.doctor.findings import DoctorFinding, FindingState, WantedStart
 from orderly.client import Client, preflight
 from orderly.client.calls import Calls
 from orderly.client.preflight import (
+    BehindProxy,
     Found,
     NotOrdered,
     NotReported,
@@ -30,6 +31,7 @@ from orderly.errors import (
     ConfigError,
     GroupNotFound,
     NoPermission,
+    NotAtProxy,
     OrderlyError,
     TopicNotFound,
 )
@@ -45,6 +47,7 @@ from orderly.protocol.statistics import ConsumerConnections
 
 _REFUSED = "a consumer's start is refused"
 _NOT_ASKED = "it could not be asked"
+_BEHIND_PROXY = "a proxy shows no settings"
 _MISSING = re.compile(r"(User:\S+) has no permission to access ((?:Topic|Group):\S+)")
 
 
@@ -77,6 +80,9 @@ class _Start:
     def look(self) -> None:
         """Go through it; whatever is found is in `findings`."""
         group = self._wanted.group
+        for topic in self._wanted.topics:
+            with contextlib.suppress(OrderlyError):  # reported below; a proxy's routes tell whom
+                self._client.routes.get(topic)  # to ask for members
         members = None if group is None else self._members(group)
         topics = self._wanted.topics or ((group and self._topics_of(group, members)) or ())
         for topic in topics:
@@ -206,7 +212,7 @@ class _Start:
                 faults = list(look.faults(topic))
                 for own, broker, error in faults:
                     part = f"{own.kind} of {topic}"
-                    if isinstance(error, NotThere):
+                    if isinstance(error, NotThere) and not self._client.behind_proxy:
                         text = f"{broker}: not there, or too small: made at a consumer's start"
                         self._add(part, FindingState.OK, text)
                     else:
@@ -234,6 +240,8 @@ class _Start:
                 case SubscriptionsDiffer(differences):
                     text = " ".join(["subscriptions differ", *differences])
                     self._add(part, FindingState.WARNING, text, found.hint)
+                case BehindProxy():
+                    self._add(part, FindingState.ABSENT, _BEHIND_PROXY, found.hint)
                 case NotOrdered():  # shown with the settings
                     pass
 
@@ -251,6 +259,8 @@ class _Start:
         """A refusal is a finding, and what is not answered another one."""
         try:
             yield
+        except NotAtProxy:
+            self._add(part, FindingState.ABSENT, _BEHIND_PROXY)
         except OrderlyError as error:
             self._refuse(part, error)
 

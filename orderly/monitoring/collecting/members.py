@@ -15,10 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from orderly.client import Client
 from orderly.client.admin import joined
 from orderly.client.calls import ONLY_SUCCESS
 from orderly.client.pipeline import NotAsked, Question
-from orderly.errors import OrderlyError
+from orderly.errors import OrderlyError, TopicNotFound
 from orderly.monitoring.backlog.members import is_broadcasting, is_ordered
 from orderly.monitoring.backlog.reading import GroupReading, Scan
 from orderly.monitoring.collecting.budgets import Budgets, longest_waiting, within
@@ -31,6 +32,7 @@ from orderly.protocol.members import GetRunningInfo, RunningInfo, decode_running
 from orderly.protocol.statistics import (
     ConsumerConnections,
     GetConsumerConnections,
+    TopicOffset,
     decode_connections,
 )
 
@@ -42,13 +44,24 @@ HIDDEN = {"proxy": "a proxy is there, and brokers do not know who is connected t
 def may_be_hidden(asking: Asking) -> bool:
     """Whether a proxy has listed clients of its own lately. Blocks; asks once where one may be."""
     answers = asking.ask([(broker, topic_stats(PROXY_TOPIC)) for broker in asking.proxied])
-    updated = [
-        offsets.last_update_time
-        for answer in answers
-        if not isinstance(answer, OrderlyError)
-        for offsets in answer.values()
-    ]
-    return abs(time.time() - max(updated, default=0.0)) < _FRESH
+    return any(_grows(a.values()) for a in answers if not isinstance(a, OrderlyError))
+
+
+def is_proxied(client: Client) -> bool:
+    """The same, asked with a client alone. Blocks.
+
+    Raises:
+        OrderlyError: no answer, so that it is not known.
+    """
+    try:
+        return _grows(client.admin.topic_stats(PROXY_TOPIC).values())
+    except TopicNotFound:
+        return False
+
+
+def _grows(queues: Iterable[TopicOffset]) -> bool:
+    newest = max((queue.last_update_time for queue in queues), default=0.0)
+    return abs(time.time() - newest) < _FRESH
 
 
 # --- members --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from orderly.client.pipeline import Pipeline, Question
 from orderly.errors import OrderlyError, ProtocolError, RouteError
 from orderly.model import MessageQueue, TopicRoute
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.ext import from_ext, to_ext
+from orderly.protocol.ext import from_ext, of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.groups import decode_group_configs
 from orderly.protocol.offsets import (
@@ -172,17 +172,17 @@ def topic_stats(topic: str) -> Question[dict[MessageQueue, TopicOffset]]:
     )
 
 
-def maximum(topic: str, queue_id: int) -> Question[int]:
+def maximum(queue: MessageQueue) -> Question[int]:
     """The offset the next message gets; nothing is read from the log."""
-    header = GetMaxOffset(topic=topic, queue_id=queue_id)
-    what = f"the maximum offset of {topic}/{queue_id}"
+    header = GetMaxOffset(**of_queue(queue))
+    what = f"the maximum offset of {queue.topic}/{queue.queue_id}"
     return Question(request(header.code, to_ext(header)), _read_offset, what)
 
 
-def minimum(topic: str, queue_id: int) -> Question[int]:
+def minimum(queue: MessageQueue) -> Question[int]:
     """The oldest offset stored; nothing is read from the log."""
-    header = GetMinOffset(topic=topic, queue_id=queue_id)
-    what = f"the minimum offset of {topic}/{queue_id}"
+    header = GetMinOffset(**of_queue(queue))
+    what = f"the minimum offset of {queue.topic}/{queue.queue_id}"
     return Question(request(header.code, to_ext(header)), _read_offset, what)
 
 
@@ -204,8 +204,7 @@ def one_committed(group: str, queue: MessageQueue) -> Question[int | None]:
     """The offset of a group in one queue; None if it never committed there."""
     header = QueryConsumerOffset(
         consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
+        **of_queue(queue),
         set_zero_if_not_found=False,
     )
     return Question(

@@ -352,7 +352,7 @@ def _asks(
         ids = queues.ids
     maxima = spans.tables[place].maximum
     for queue_id in ids:
-        yield maximum(queues.topic, queue_id), partial(_note_offset, maxima, queue_id)
+        yield maximum(MessageQueue(*place, queue_id)), partial(_note_offset, maxima, queue_id)
 
 
 def _late_asks(spans: QueueSpans, broker: str, topics: Iterable[TopicQueues]) -> list[Ask]:
@@ -370,7 +370,7 @@ def _late_asks(spans: QueueSpans, broker: str, topics: Iterable[TopicQueues]) ->
 def _minima(spans: QueueSpans, place: TopicOnBroker, ids: Iterable[int]) -> Iterator[Ask]:
     minima = spans.tables[place].minimum
     for queue_id in ids:
-        yield minimum(place[0], queue_id), partial(_note_offset, minima, queue_id)
+        yield minimum(MessageQueue(*place, queue_id)), partial(_note_offset, minima, queue_id)
 
 
 def _note_stats(

@@ -15,7 +15,7 @@ from orderly.config.arguments import (
     check_texts,
 )
 from orderly.errors import ConfigError, EmbeddedBrokerError, LifecycleError
-from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
+from orderly.testing.fake.cluster import NAME_SERVER, PROXY, FakeCluster
 from orderly.testing.fake.faults import Fault, Script
 from orderly.testing.fake.server import FakeServer, listening_socket
 
@@ -27,8 +27,8 @@ class FakeBroker:
 
     It speaks the real protocol and gives the answers a RocketMQ 5.5.0 with default settings
     gives, for all this library asks: locks with their 60 s, retries and dead letters, resets,
-    long polls. It does not filter by SQL92, knows no transactions, ACLs or slaves, and keeps
-    everything in memory.
+    long polls; and those of its proxy, to who names `proxy` as name server. It does not filter by
+    SQL92, knows no transactions, ACLs or slaves, and keeps everything in memory.
 
         with FakeBroker() as broker:
             broker.create_topic("orders", queues=4)
@@ -60,6 +60,11 @@ class FakeBroker:
         return self._address(NAME_SERVER)
 
     @property
+    def proxy(self) -> str:
+        """The proxy's address, "127.0.0.1:port": a proxy in cluster mode, at its remoting port."""
+        return self._address(PROXY)
+
+    @property
     def broker_name(self) -> str:
         """The first broker's name."""
         return self.brokers[0]
@@ -80,10 +85,11 @@ class FakeBroker:
         """
         if self._server is not None:
             raise LifecycleError("the fake broker runs already")
-        wanted = {NAME_SERVER: self._wanted_port} | dict.fromkeys(self.brokers, 0)
+        wanted = {NAME_SERVER: self._wanted_port} | dict.fromkeys((*self.brokers, PROXY), 0)
         listeners = {server: _listen(port) for server, port in wanted.items()}
         self._ports = {server: sock.getsockname()[1] for server, sock in listeners.items()}
-        cluster = FakeCluster({name: self._address(name) for name in self.brokers})
+        brokers = {name: self._address(name) for name in self.brokers}
+        cluster = FakeCluster(brokers, self._address(PROXY))
         self._server = FakeServer(cluster, self._script)
         self._server.start()
         for server, sock in listeners.items():

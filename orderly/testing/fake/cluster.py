@@ -16,9 +16,10 @@ from orderly.protocol.topics import TopicConfig
 from orderly.testing.fake import administration, membership, name_server, pulling, reading, sending
 from orderly.testing.fake.exchange import Call, Outgoing, RequestRefused
 from orderly.testing.fake.name_server import NameServer
+from orderly.testing.fake.proxy import FakeProxy
 from orderly.testing.fake.state import BrokerState, next_scan
 
-NAME_SERVER = ""  # in place of a broker's name
+NAME_SERVER, PROXY = "", "\x00proxy"  # in place of a broker's name
 CLUSTER = "DefaultCluster"
 
 
@@ -27,11 +28,13 @@ class FakeCluster:
 
     Args:
         brokers: "ip:port" by broker name; only clients connect to it.
+        proxy: that of the proxy.
     """
 
-    def __init__(self, brokers: Mapping[str, str]) -> None:
+    def __init__(self, brokers: Mapping[str, str], proxy: str = "") -> None:
         self.name_server = NameServer(CLUSTER)
         self.brokers = {n: BrokerState(n, at, self.name_server) for n, at in brokers.items()}
+        self.proxy = FakeProxy(proxy, self.name_server, self._running, carry_out)
         self._down: set[str] = set()
         self._peers: dict[int, tuple[str, str]] = {}
         self._scan_at = 0.0
@@ -39,12 +42,16 @@ class FakeCluster:
     # --- connections ---------------------------------------------------------------------------
 
     def connected(self, connection_id: int, server: str, peer: str) -> None:
-        """A client connected to a broker, or to NAME_SERVER, from `peer` ("ip:port")."""
+        """A client connected to a broker, to NAME_SERVER or PROXY, from `peer` ("ip:port")."""
         self._peers[connection_id] = (server, peer)
 
     def disconnected(self, connection_id: int) -> list[Outgoing]:
         """A connection ended: its memberships and its waiting requests with it."""
         server, _ = self._peers.pop(connection_id, (NAME_SERVER, ""))
+        if server == PROXY:
+            self.proxy.disconnected(connection_id)
+            for broker in self.brokers.values():
+                broker.parked.drop(connection_id)
         state = self.brokers.get(server)
         if state is None:
             return []
@@ -58,15 +65,16 @@ class FakeCluster:
     def handle(self, connection_id: int, command: RemotingCommand, now: float) -> list[Outgoing]:
         """Take in a request, or a member's answer; returns what is sent because of it."""
         server, peer = self._peers[connection_id]
-        state = self.name_server if server == NAME_SERVER else self.brokers[server]
+        state = self._machine(server)
         if command.is_response:
             if isinstance(state, BrokerState):
                 state.out += state.relays.answered(connection_id, command)
             return self._sent(self.brokers.values())
-        if isinstance(state, BrokerState):
-            state.offsets.elapse(now)
+        behind = self._behind(server)
+        for broker in behind:
+            broker.offsets.elapse(now)
         reply = answer(state, Call(connection_id, peer, command, now))
-        out = self._sent([state]) if isinstance(state, BrokerState) else []
+        out = self._sent(behind)
         if reply is not None and not command.is_oneway:
             out.append(Outgoing(connection_id, reply))
         return out
@@ -139,6 +147,20 @@ class FakeCluster:
         self._state(name).boot()
         self._down.discard(name)
 
+    def _running(self) -> dict[str, BrokerState]:
+        return {name: it for name, it in self.brokers.items() if name not in self._down}
+
+    def _behind(self, server: str) -> list[BrokerState]:
+        """The brokers that a request to a server may change."""
+        if server == PROXY:
+            return list(self._running().values())
+        return [self.brokers[server]] if server in self.brokers else []
+
+    def _machine(self, server: str) -> Machine:
+        if server == NAME_SERVER:
+            return self.name_server
+        return self.proxy if server == PROXY else self.brokers[server]
+
     def _state(self, broker: str) -> BrokerState:
         state = self.brokers.get(broker)
         if state is None:
@@ -157,6 +179,7 @@ class FakeCluster:
 # --- which request goes where ---------------------------------------------------------------------
 
 
+Machine = BrokerState | NameServer | FakeProxy
 OfBroker = Callable[[BrokerState, Call], RemotingCommand | None]
 OfNameServer = Callable[[NameServer, Call], RemotingCommand]
 
@@ -210,16 +233,25 @@ NAME_SERVER_REQUESTS: Mapping[int, OfNameServer] = {
 }
 
 
-def answer(state: BrokerState | NameServer, call: Call) -> RemotingCommand | None:
+def answer(state: Machine, call: Call) -> RemotingCommand | None:
     """Carry a request out. None: no answer, or not yet."""
     try:
         if isinstance(state, NameServer):
             return NAME_SERVER_REQUESTS.get(call.command.code, _unknown)(state, call)
-        return BROKER_REQUESTS.get(call.command.code, _unknown)(state, call)
+        return carry_out(state, call) if isinstance(state, BrokerState) else state.answer(call)
     except RequestRefused as refusal:
         return call.reply(refusal.code, refusal.remark, ext=refusal.ext)
     except (OrderlyError, UnicodeError) as error:  # as Java's exceptions leak
         return call.reply(ResponseCode.SYSTEM_ERROR, str(error))
+
+
+def carry_out(state: BrokerState, call: Call) -> RemotingCommand | None:
+    """Carry a broker's request out.
+
+    Raises:
+        RequestRefused, OrderlyError, UnicodeError: it does not.
+    """
+    return BROKER_REQUESTS.get(call.command.code, _unknown)(state, call)
 
 
 def _unknown(state: object, call: Call) -> RemotingCommand:  # noqa: ARG001

@@ -32,7 +32,14 @@ from orderly.protocol.statistics import (
 )
 from orderly.testing.fake.exchange import Call, RequestRefused
 from orderly.testing.fake.pulling import check_filter
-from orderly.testing.fake.state import Answers, BrokerState, OnlineGroup, OnlineMember, pass_on
+from orderly.testing.fake.state import (
+    Answers,
+    BrokerState,
+    MemberTable,
+    OnlineGroup,
+    OnlineMember,
+    pass_on,
+)
 
 _HEARTBEAT_REPLY = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
 _LANGUAGES = {int(member): member.name for member in Language}
@@ -83,8 +90,13 @@ def producers(state: BrokerState, call: Call) -> RemotingCommand:
 
 def client_ids(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 38."""
+    return client_ids_in(state.members, call)
+
+
+def client_ids_in(members: MemberTable, call: Call) -> RemotingCommand:
+    """Answer code 38 from a table of members."""
     name = call.read(GetConsumerList).consumer_group
-    group = state.members.group(name)
+    group = members.group(name)
     if group is None:
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
     ids = [member.client_id for member in group.members.values()]
@@ -93,8 +105,13 @@ def client_ids(state: BrokerState, call: Call) -> RemotingCommand:
 
 def connections(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 203."""
+    return connections_in(state.members, call)
+
+
+def connections_in(members: MemberTable, call: Call) -> RemotingCommand:
+    """Answer code 203 from a table of members."""
     name = call.read(GetConsumerConnections).consumer_group
-    group = state.members.group(name)
+    group = members.group(name)
     if group is None:
         remark = f"the consumer group[{name}] not online"
         raise RequestRefused(ResponseCode.CONSUMER_NOT_ONLINE, remark)

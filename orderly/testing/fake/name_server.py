@@ -69,10 +69,15 @@ def route(state: NameServer, call: Call) -> RemotingCommand:
     header = call.read(GetRouteInfo)
     found = state.route(header.topic)
     if found is None:
-        remark = f"No topic route info in name server for the topic: {header.topic}"
-        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, remark)
+        raise no_route(header.topic)
     standard = header.accept_standard_json_only or call.command.version >= _STANDARD_JSON_SINCE
     return call.reply(body=encode_route(found, standard=standard))
+
+
+def no_route(topic: str) -> RequestRefused:
+    """The refusal of a topic that nobody announced."""
+    remark = f"No topic route info in name server for the topic: {topic}"
+    return RequestRefused(ResponseCode.TOPIC_NOT_EXIST, remark)
 
 
 def clusters(state: NameServer, call: Call) -> RemotingCommand:

@@ -1,4 +1,4 @@
-"""`orderly topic grow` on a fake broker: what is refused, what is waited for, what is undone."""
+"""`orderly topic grow` on a fake broker: what it refuses, waits for, undoes; and `create`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import pytest
 
 from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer, Park
 from orderly.cli.root import run
+from orderly.client.broker import PullQuery
 from orderly.client.routes import Routes
 from orderly.errors import NameServerUnavailable
 from orderly.model import MessageQueue
 from orderly.monitoring import topic_growth
+from orderly.monitoring.collecting.selection import PROXY_TOPIC
+from orderly.ordering import topic_names
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import (
@@ -277,3 +280,84 @@ def test_without_a_terminal_nobody_can_be_asked(client, topic, grow):
     assert "give --yes or --dry-run" in grow(4, "-o", "json")[2]
     assert "only growing" in grow(1, "--dry-run")[2]
     assert settings(client, topic) == {(2, 2, 6)}
+
+
+# --- where a proxy is -----------------------------------------------------------------------------
+
+
+def test_where_proxies_keep_old_routes_it_waits_longer(client, fake):
+    assert topic_growth.quiet_needed(client) == topic_growth.QUIET == 35.0
+    fake.create_topic(PROXY_TOPIC, queues=1)
+    assert topic_growth.quiet_needed(client) == topic_growth.QUIET, "none has listed a client yet"
+    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+        producer.send(Message(PROXY_TOPIC, b"a heartbeat"))
+    # 300 s for which one keeps a route that nobody asks for, and 30 s between two of a producer.
+    assert topic_growth.quiet_needed(client) == topic_growth.BEHIND_PROXIES >= 330
+    fake.delete_topic(PROXY_TOPIC)
+
+
+def test_who_is_behind_a_proxy_is_not_known_so_a_topic_stays(client, fake, topic, capsys):
+    queue = client.routes.get(topic).read_queues()[0]
+    client.brokers.pull_now(PullQuery("g", queue, 0, 1, Subscription(topic), suspend=0))
+    client.brokers.update_offset("g", queue, 0)
+    delete = ["topic", "delete", topic, "--yes", "--namesrv", fake.namesrv]
+    fake.create_topic(PROXY_TOPIC, queues=1)
+    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+        producer.send(Message(PROXY_TOPIC, b"a heartbeat"))
+    assert run(delete) == 3
+    assert "an unknown number of members of g" in capsys.readouterr().err
+    fake.delete_topic(PROXY_TOPIC)
+    assert run(delete) == 0, "there is none, and so nobody"
+
+
+@pytest.fixture
+def create(fake, topic, capsys):
+    """Run `orderly topic create --for-group g`; returns (exit code, stdout, stderr)."""
+
+    def call(*options, namesrv=fake.namesrv):
+        code = run(["topic", "create", topic, *options, "--namesrv", namesrv])
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+def test_the_topics_of_a_group_are_shown_made_and_grown(create, client, fake, topic):
+    names = [f"{kind}_topic" for kind in ("state", "park")]
+    own = [getattr(topic_names, name)("g", topic) for name in names]
+    wanted = ("--for-group", "g")
+    code, out, _ = create(*wanted, "--dry-run")
+    shown = [f"{own[0]}  state topic, 2 queues", f"{own[1]}  park topic, 2 queues"]
+    assert (code, out.splitlines()) == (0, shown)
+    assert not set(own).intersection(client.admin.topics())
+    code, out, _ = create(*wanted)
+    assert code == 0
+    assert out.splitlines()[:2] == shown
+    assert set(own) <= set(client.admin.topics())
+    fake.create_topic(topic, queues=3)
+    assert create(*wanted)[0] == 0
+    for name in own:
+        assert {data.read_queues for data in client.routes.refresh(name).queues} == {3}
+
+
+def test_through_a_proxy_they_are_shown_and_where_to_make_them(create, fake, topic):
+    code, out, err = create("--for-group", "g", namesrv=fake.proxy)
+    assert code == 3
+    assert out.count(" queues") == 2
+    assert "where the name servers can be reached, run orderly topic create" in err
+    create("--for-group", "g")
+    assert create("--for-group", "g", namesrv=fake.proxy)[0] == 0, "there is nothing to make"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--for-group", "g", "--queues", "4"), "takes no --queues, --type or --cluster"),
+        (("--for-group", "g", "--type", "fifo"), "takes no --queues, --type or --cluster"),
+        (("--dry-run",), "--dry-run is for --for-group"),
+    ],
+    ids=["queues", "type", "dry-run"],
+)
+def test_options_that_do_not_go_together(create, options, said):
+    code, _, err = create(*options)
+    assert code == 3
+    assert said in err

@@ -117,6 +117,7 @@ def test_query_offset(client, broker):
         "consumerGroup": "g",
         "topic": "orders",
         "queueId": "2",
+        "bname": "broker-a",
         "setZeroIfNotFound": "false",
     }
 
@@ -148,6 +149,7 @@ def test_update_offset_is_acknowledged_by_the_broker(client, broker):
         "consumerGroup": "g",
         "topic": "orders",
         "queueId": "2",
+        "bname": "broker-a",
         "commitOffset": "9",
     }
     assert not asked.is_oneway

@@ -72,7 +72,7 @@ def kinds(findings):
 @pytest.mark.parametrize("closed", [route(WRITE), route(read=0)])
 def test_a_topic_without_a_queue_to_read_is_refused(closed):
     def found(told):
-        client = SimpleNamespace(routes=SimpleNamespace(get=lambda _: told))
+        client = SimpleNamespace(routes=SimpleNamespace(get_anew=lambda _: told))
         return list(check_topic(client, "orders"))
 
     assert found(route(READ)) == []
@@ -160,7 +160,8 @@ class Brokers:
     def __init__(self, settings, there=None, config=None):
         self._answers = settings, there, config
         self.asked = []
-        self.routes = SimpleNamespace(get=lambda _: route())
+        self.routes = SimpleNamespace(get=lambda _: route(), get_anew=lambda _: route())
+        self.behind_proxy = False
         self.groups = SimpleNamespace(group_config=lambda *_: self._answer(0))
         self.admin = SimpleNamespace(
             consumer_connections=lambda _: self._answer(1), topic_config=self._topic_config

@@ -160,7 +160,9 @@ def test_it_comes_to_a_broker_that_the_source_topic_comes_to(new, client):
 
 
 def test_missing_and_not_to_be_made_it_is_refused_with_what_to_do(new):
-    text = f"{STATE} is missing on broker broker-a.*orderly topic create {STATE} --queues 4"
+    text = (
+        f"{STATE} is missing on broker broker-a.*orderly topic create orders --for-group shipping"
+    )
     with pytest.raises(ConfigError, match=text):
         new(create=False).ensure("orders")
 
@@ -179,7 +181,9 @@ def test_too_small_and_not_to_be_grown_it_serves_what_it_can(new, client, log, n
     errors = told(log, "error")
     assert [error["broker"] for error in errors] == list(BROKERS), "each once"
     assert "has 4 queues on broker broker-a, its source topic 6" in errors[0]["error"]
-    with pytest.raises(ConfigError, match=rf"updateTopic -b \S+:\d+ -t {small} -r 6 -w 6 -p 6\)"):
+    with pytest.raises(
+        ConfigError, match=f"{small} has 4 queues.*orderly topic create orders --for"
+    ):
         new(create=False).ensure("orders")
     set_topic(client, small, read=6, write=6)  # as it was told
     assert topics.ready(queues(6)) == queues(6)

@@ -145,6 +145,7 @@ def session(cluster):
         routes=SimpleNamespace(get=cluster.route, cached=lambda topic: None),
         heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),
         schedule=Timers(),
+        behind_proxy=False,
     )
     config = ConsumerConfig(consume_from="first")
     session = Session("group", client, config, performer("group", cluster), ConsumerHooks())

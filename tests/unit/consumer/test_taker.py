@@ -13,6 +13,7 @@ from orderly.config import ConsumerConfig
 from orderly.consumer import broker_threads, rebalancer
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.rebalancer import Taker
+from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import LockQueues, ReadParked
 from orderly.ordering.crashes import NO_CRASHES, Crashes
@@ -106,12 +107,29 @@ def test_a_wait_that_ended_does_not_count_for_the_next(taker, cluster, clock, ca
         taker.take(QUEUES[:1], ORDERS)
         session.remove(*session.held())
     else:
-        taker.take((), ORDERS)
+        taker.forget_others("orders", ())
     clock.now += 30
     told(caplog)
     cluster.locks = {QUEUES[0]: "dead@2"}
     taker.take(QUEUES[:1], ORDERS)
     assert told(caplog) == [("INFO", "0", 0.0, 60.0)]
+
+
+def test_a_start_that_stays_unknown_is_warned_of_once_a_cause_and_again_each_minute(
+    taker, cluster, clock, caplog, session
+):
+    warned = []
+    for at, why in ((0, "no bname"), (0.5, "no bname"), (1, "mute"), (1.5, "mute"), (61, "mute")):
+        clock.now = 1000.0 + at
+        cluster.fail["query"] = OrderlyError(why)
+        taker.take(QUEUES[:1], ORDERS)
+        assert str(session.untaken[QUEUES[0]].error) == why
+        warned += [at] * sum("start_unknown" in record.message for record in caplog.records)
+        caplog.clear()
+    assert warned == [0, 1, 61]
+    cluster.fail.clear()
+    taker.take(QUEUES[:1], ORDERS)
+    assert not session.untaken
 
 
 def test_nobody_is_warned_of_the_groups_own_retry_topic(taker, cluster, clock, caplog):

@@ -36,7 +36,7 @@ from orderly.protocol.topics import TopicConfig
 from orderly.selectors import hash_mod, parse_layout
 from orderly.spark.offsets import QueueRange
 from orderly.telemetry import TracedProducer
-from orderly.testing import Cut, Delay, EmbeddedCluster, FakeBroker
+from orderly.testing import Cut, Delay, EmbeddedCluster, EmbeddedProxy, FakeBroker
 from tests.support.messages import message as received
 from tests.support.waiting import eventually
 from tests.unit.misuse.public import Public
@@ -122,6 +122,7 @@ class World:
             GroupAdmin: self.client.groups,
             FakeBroker: self.broker,
             EmbeddedCluster: self.cluster,
+            EmbeddedProxy: EmbeddedProxy(NOBODY),
             ConsumeContext: ConsumeContext(QUEUE),
             Listener: Listener(ship),
             AsyncListener: AsyncListener(ship_async),
@@ -155,6 +156,7 @@ class World:
             "orderly.client.admin.Admin.grow_topic": {"queues": 2},
             "orderly.selectors.numeric_mod": {"arg": 5},
             "orderly.testing.fake.faults.Fault": {"action": Delay(1)},
+            "orderly.testing.EmbeddedProxy": {"namesrv": NOBODY},
             "orderly.testing.FakeBroker.create_topic": {"name": "orders"},
             "orderly.Message": {"body": b"x"},
             "orderly.Message.of_json": {"value": []},

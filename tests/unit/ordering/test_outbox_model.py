@@ -47,6 +47,7 @@ class OutboxModel(RuleBasedStateMachine):
         self.late: list[Sent] | None = None  # unanswered, still in the broker's queue
         self.late_until = 0.0
         self.closed: dict[str, float] = {}  # lane -> when it opens
+        self.most = RULES.batch_messages
         self.alone: list[Sent] = []  # members of a batch that was refused for one bad message
         self.retry: tuple[list[Sent], int, float] | None = None  # what, attempt, not before
 
@@ -112,7 +113,7 @@ class OutboxModel(RuleBasedStateMachine):
         self.flying = batch
 
     def check_limits(self, batch: OutboxBatch[Sent]) -> None:
-        assert 1 <= len(batch.entries) <= RULES.batch_messages
+        assert 1 <= len(batch.entries) <= self.most
         size = sum(entry.size for entry in batch.entries)
         assert size <= RULES.batch_bytes or len(batch.entries) == 1
         assert len({entry.sys_flag for entry in batch.entries}) == 1
@@ -147,6 +148,13 @@ class OutboxModel(RuleBasedStateMachine):
         assert self.box.stored(batch)
         for entry in batch.entries:
             entry.outcome.append("stored")
+
+    @precondition(lambda self: self.flying and len(self.flying.entries) > 1)
+    @rule()
+    def take_no_batch(self):
+        batch, self.flying = self.flying, None
+        self.most = 1
+        self.fail(batch, SendVerdict.NO_BATCH)
 
     @precondition(lambda self: self.flying)
     @rule()
@@ -189,7 +197,8 @@ class OutboxModel(RuleBasedStateMachine):
         self.settle_failures(failed)
 
     def expect_retry(self, batch: OutboxBatch[Sent], verdict: SendVerdict, failed) -> None:
-        if verdict is SendVerdict.BAD_MESSAGE and len(batch.entries) > 1:
+        one_by_one = verdict in (SendVerdict.BAD_MESSAGE, SendVerdict.NO_BATCH)
+        if one_by_one and len(batch.entries) > 1:
             assert not failed, "the good messages of a refused batch get their chance"
             self.alone = list(batch.entries)
         elif verdict in (SendVerdict.BAD_MESSAGE, SendVerdict.REFUSED):

@@ -180,6 +180,23 @@ def test_of_a_refused_batch_only_the_bad_message_fails(start, broker):
     assert isinstance(futures["o2"].exception(), PrecedingSendFailed)
 
 
+def test_where_a_proxy_takes_no_batch_each_message_is_sent_alone_from_then_on(start, broker):
+    """To a proxy a batch is NORMAL, so a FIFO topic takes its messages only one by one."""
+    remark = "CODE: 13  DESC: TopicMessageType validate failed, the expected type is FIFO"
+    broker.script = lambda request: (
+        BrokerError(remark, code=13, remark=remark) if len(request.bodies) > 1 else None
+    )
+    producer = start()
+    for first in (0, 4):
+        broker.holding = True
+        futures = [producer.submit(message(f"m{n}")) for n in range(first, first + 4)]
+        broker.let_go()
+        for future in futures:
+            future.result(PATIENCE)
+    assert broker.stored == [b"m%d" % number for number in range(8)]
+    assert [len(request.bodies) for request in broker.requests] == [1, 3, 1, 1, 1, 1, 1, 1, 1]
+
+
 def test_a_generic_failure_splits_a_batch_and_retries_a_single_message(start, broker):
     producer = start(config=ProducerConfig(retry_backoff=0.01))
     failures = []

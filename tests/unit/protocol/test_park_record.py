@@ -113,6 +113,15 @@ def test_a_body_that_cannot_be_read_is_kept_as_it_is_stored(flags):
         assert (original.sharding_key, original.queue_offset) == ("order-1", 12)
 
 
+def test_none_is_for_a_topic_of_another_type_to_a_proxy():
+    """To it a message with a sharding key is of another type than one without, as commands are."""
+    first = park_message(message(12, "order-1"), WHY)
+    again = parked_again(stored(first, position=4))
+    assert read_parked(stored(again, position=5)).original.sharding_key == "order-1"
+    for content in (first, again):
+        assert "__SHARDINGKEY" not in content.properties
+
+
 def test_a_foreign_message_whose_body_cannot_be_read_is_an_error():
     with pytest.raises(ProtocolError):
         read_park(UndecodableMessage(message(0), "why"))

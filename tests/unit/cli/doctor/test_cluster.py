@@ -59,7 +59,32 @@ def test_no_name_server_at_all_is_exit_3(doctor):
 def test_a_broker_is_no_name_server(doctor, fake):
     found = doctor("--namesrv", fake.broker_address)
     assert found.code == 2
-    assert found.of(fake.broker_address)[0][2] == "name a name server, not a broker or a proxy"
+    assert found.of(fake.broker_address)[0][2] == "name a name server or a proxy, not a broker"
+
+
+def test_a_proxy_is_known_as_one_and_members_may_use_it(doctor, fake):
+    found = doctor("--namesrv", fake.proxy)
+    assert found.code == 0
+    ((state, text, advice),) = found.of(fake.proxy)
+    assert (state, text) == ("OK", "a proxy, 5.5.0, in place of a name server")
+    assert "name the name servers for this command" in advice
+    both = doctor("--namesrv", f"{fake.namesrv};{fake.proxy}")
+    assert both.of("broker-a")[0][0] == both.of(fake.proxy)[0][0] == "OK"
+
+
+def test_a_start_through_a_proxy_is_gone_through_as_far_as_it_shows_anything(doctor, fake, capsys):
+    wanted = ("g", "--topic", "orders", "--order", "key")
+    found = doctor("--namesrv", fake.proxy, *wanted)
+    assert found.code == 2, "by key it would be refused"
+    states = [found.of(f"{kind} topic of orders")[0] for kind in ("state", "park")]
+    assert [state for state, *_ in states] == ["CRITICAL"] * 2
+    assert "orderly topic create orders --for-group g" in states[0][2]
+    assert [state for state, *_ in found.of("group g")] == ["OK", "ABSENT"]
+    assert "no gRPC client joins" in found.of("group g")[1][2]
+    assert found.of("orders on broker-b") == [("OK", "group g may consume it", "")]
+    run(["topic", "create", "orders", "--for-group", "g", "--namesrv", fake.namesrv])
+    capsys.readouterr()
+    assert doctor("--namesrv", fake.proxy, *wanted).code == 0
 
 
 def test_name_servers_that_know_different_brokers(doctor, fake):

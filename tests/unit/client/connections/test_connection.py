@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -87,6 +88,18 @@ def test_request_ids_in_flight_are_unique(server, connect):
         connection.submit(ask(), LONG, lambda _: None)
     peer = server.accept()
     assert len({peer.read().request_id for _ in range(50)}) == 50
+
+
+def test_a_proxys_answer_under_a_number_of_its_own_is_nobodys(server, connect, in_thread):
+    """A proxy numbers from 0 on, as process-wide as Java does, what it asks brokers."""
+    connection = connect()
+    answer = in_thread(connection.call, ask(), LONG)
+    peer = server.accept()
+    asked = peer.read()
+    for number in range(1000):
+        peer.send(replace(reply_to(asked, 1, remark="not yours"), request_id=number))
+    peer.answer(asked, remark="mine")
+    assert answer.result(SOON).remark == "mine"
 
 
 def test_a_request_of_the_peer_with_the_same_id_is_not_taken_for_the_reply(

@@ -1,0 +1,196 @@
+"""RocketMQ's proxy on this machine, as a JVM process beside an embedded broker."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from orderly.client import Client
+from orderly.config import ClientConfig
+from orderly.config.arguments import check_named_texts, check_port, check_text
+from orderly.errors import EmbeddedBrokerError, LifecycleError
+from orderly.testing import settings
+from orderly.testing.jars import Progress
+from orderly.testing.ports import free_port, is_free
+from orderly.testing.readiness import START_TIMEOUT, BrokerStartFailed
+from orderly.testing.site import LocalServer, Site
+
+_POLL = 0.1
+# It ends if its broker takes more than 3 s to make the topic by which proxies know of each other's
+# members, as on a busy machine: then it is started again.
+_GAVE_UP = "create system broadcast topic"
+
+# The proxy has no setting for the address it listens at: 0.0.0.0 for both protocols. So two of its
+# classes come first in its class path with a few bytes changed: a text, and which method of gRPC's
+# server is called at the start ("shutdown" in place of "start").
+_ON_LOOPBACK = (
+    (
+        "rocketmq-remoting",
+        "org/apache/rocketmq/remoting/netty/NettyServerConfig.class",
+        b"\x01\x00\x070.0.0.0",
+        b"\x01\x00\x09127.0.0.1",
+    ),
+    (
+        "rocketmq-proxy",
+        "org/apache/rocketmq/proxy/grpc/GrpcServer.class",
+        b"\x0c\x00\x34\x00\x66",
+        b"\x0c\x00\x36\x00\x66",
+    ),
+)
+
+
+class EmbeddedProxy:
+    """RocketMQ 5.5.0's proxy in cluster mode on this machine, for tests and trials.
+
+    Its remoting port listens on 127.0.0.1 only, gRPC not at all. It ends with this process, however
+    that ends. One thread at a time.
+
+        with EmbeddedBroker() as broker, EmbeddedProxy(broker.namesrv) as proxy:
+            producer = OrderlyProducer(namesrv=proxy.address)
+
+    Args:
+        namesrv: "host:port" of the name server behind it.
+        port: of its remoting port; 0 picks a free one.
+        directory: where settings and logs go, kept afterwards; default: a temporary one, removed
+            at the end.
+        properties: settings of the proxy that win over ours, e.g.
+            {"enableTopicMessageTypeCheck": "false"}.
+        java_options: further options of the JVM.
+        progress: called during the download, see `jars.Progress`.
+
+    Raises:
+        ConfigError: an argument of another kind.
+    """
+
+    def __init__(
+        self,
+        namesrv: str,
+        *,
+        port: int = 0,
+        directory: Path | None = None,
+        properties: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        check_text("namesrv", namesrv, empty=False)
+        check_port("port", port)
+        check_named_texts("properties", properties)
+        self._namesrv = ClientConfig(namesrv=namesrv).namesrv
+        self._wanted = self._port = port
+        self._extra = dict(properties or {})
+        self._site = Site(directory, java_options, progress, proxy=True)
+        self._server: LocalServer | None = None
+
+    @property
+    def address(self) -> str:
+        """What clients name as their name server, "127.0.0.1:port"."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs (or is paused)."""
+        return self._running().process.alive
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._running().process.pid
+
+    def start(self) -> Self:
+        """Download what is missing, start it and wait until it answers.
+
+        Raises:
+            EmbeddedBrokerError: no Java, no jars, a port taken, or it did not come up; nothing is
+                left running.
+            LifecycleError: it runs.
+        """
+        self._site.start(self._build, ours=self._wanted == 0)
+        return self
+
+    def stop(self) -> None:
+        """End it and wait until it is gone. Idempotent."""
+        self._site.stop()
+        self._server = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._running().process.kill()
+
+    def restart(self) -> None:
+        """End it if it runs and start it again at the same port.
+
+        Raises:
+            BrokerStartFailed: it did not come up.
+        """
+        self._running().restart()
+        self._wait_ready()
+
+    def pause(self) -> None:
+        """Stop its process where it is (SIGSTOP): connections stay, nothing answers."""
+        self._running().pause()
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self._running().resume()
+
+    # --- steps of the start --------------------------------------------------------------------
+
+    def _build(self) -> None:
+        if self._wanted and not is_free(self._wanted):
+            raise EmbeddedBrokerError(
+                f"the proxy cannot listen on port {self._wanted}: it is in use on 127.0.0.1; choose"
+                " another port, or 0 for a free one"
+            )
+        self._port = self._wanted or free_port()
+        _keep_on_loopback(self._site)
+        own = settings.proxy_properties(self._port, self._namesrv, self._extra)
+        self._server = self._site.add("proxy", settings.PROXY, own)
+        self._wait_ready()
+
+    def _wait_ready(self) -> None:
+        config = ClientConfig(namesrv=self.address, connect_timeout=1.0, request_timeout=5.0)
+        deadline = time.monotonic() + START_TIMEOUT
+        with contextlib.closing(Client(config)) as client:
+            while not client.name_servers.is_proxy(self.address):
+                late = time.monotonic() > deadline
+                process = self._running().process
+                if not late and not process.alive and _GAVE_UP in process.tail():
+                    self._running().restart()
+                why = self._site.problem()
+                if why is None and late:
+                    why = f"not ready after {START_TIMEOUT:g} s"
+                if why is not None:
+                    raise BrokerStartFailed(self._site.report(why))
+                time.sleep(_POLL)
+
+    def _running(self) -> LocalServer:
+        if self._server is None:
+            raise LifecycleError("the embedded proxy is not started")
+        return self._server
+
+
+def _keep_on_loopback(site: Site) -> None:
+    """Put the changed classes where the JVM looks first."""
+    for jar, name, before, after in _ON_LOOPBACK:
+        path = next(path for path in site.jars if path.name.startswith(f"{jar}-5"))
+        with zipfile.ZipFile(path) as archive:
+            content = archive.read(name)
+        if content.count(before) != 1:
+            raise EmbeddedBrokerError(
+                f"{path.name} is not the release that can be kept on loopback"
+            )
+        target = site.directory / "conf" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.replace(before, after))
