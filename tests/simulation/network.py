@@ -270,6 +270,7 @@ class Connections:
     """In place of `orderly.client.pool.Connections`; bound to a network by `bound_to`."""
 
     foreign = False
+    proxies = frozenset()  # no proxy is simulated
 
     def __init__(
         self, network, *, connect_timeout, max_frame, on_request, on_open, on_loss, security

@@ -62,7 +62,7 @@ class OwnersOverGenerations(RuleBasedStateMachine):
     `done`: handled, or passed over for a reason that has a name below. `recorded`: finished, and
     acknowledged to be known by the next owner; `on_record`: what of it the newest entry tells.
     `had`: (since when, offset) as the broker had it committed; `former`: what it has on its disk of
-    the generation before. `blind`: nothing could have proven
+    the generation before, `former_was_set`: by an operator. `blind`: nothing could have proven
     that the topic was made anew. `disturbed`: an owner may lose the queue to somebody's doing.
     """
 
@@ -77,7 +77,7 @@ class OwnersOverGenerations(RuleBasedStateMachine):
     def begins(self, offset):
         self.done, self.recorded, self.on_record = set(), set(), set()
         self.had, self.acknowledged = [(self.now, offset)], self.now
-        self.former = None
+        self.former, self.former_was_set = None, False
         self.blind = self.disturbed = self.offset_was_set = False
 
     # --- what owners do ------------------------------------------------------------------------
@@ -210,7 +210,8 @@ class OwnersOverGenerations(RuleBasedStateMachine):
             self.acknowledged = self.now  # or the broker has shown that it has it already
             self.parked = set(owner.parked)
             lost = owner.state_lost or told is not None
-            self.recorded = set(range(progress.offset)) if lost else finished
+            known = set(range(progress.offset)) if lost else finished
+            self.recorded = known & set(range(self.broker.end))  # a cut log may lack the others
 
     def check_beginning(self, owner, told, written):
         """Nothing of the former one goes on record, but that there is a new one, with its keys."""
@@ -292,13 +293,13 @@ class OwnersOverGenerations(RuleBasedStateMachine):
 
     @rule(end=st.integers(0, MOST), minimum=st.sampled_from([0, 0, 0, 3]))
     def the_topic_is_made_anew(self, end, minimum):
-        before = self.broker.offset
+        before, was_set = self.broker.offset, self.offset_was_set
         self.broker.made_anew(max(end, minimum), minimum)
         self.generation += 1
         self.begins(None)
         if before is not None:  # it is on the broker's disk still
             self.had.insert(0, (self.now - FORGOTTEN, before))
-            self.former = before
+            self.former, self.former_was_set = before, was_set
 
     @precondition(lambda self: not self.broker.missing)
     @rule(messages=st.integers(1, 9), pause=st.sampled_from([0.0, 4.0]), data=st.data())
@@ -371,8 +372,9 @@ class OwnersOverGenerations(RuleBasedStateMachine):
                 assert all(p.generation < memory.generation for p in found.kept.parked)
         else:
             assert (found.begin.former, memory.generation) == (None, counted)
-        if entry is None and stored is not None and stored == self.former:
-            self.blind = True  # no record, and an offset: nothing tells that it is a former one
+        # An offset of the former one that is on no record: nothing tells that it is a former one.
+        if stored is not None and stored == self.former and (entry is None or self.former_was_set):
+            self.blind = True
         passed = set(range(found.start)) | offsets_of(found.finished)
         if not self.blind:
             assert passed <= self.done | set(range(minimum)), "nothing unfinished is passed over"
