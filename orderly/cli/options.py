@@ -162,7 +162,7 @@ answers_option = click.option(
     type=Duration(0.1),
     default="10s",
     show_default=True,
-    help="For all answers; what has not come by then is not known.",
+    help="How long to wait for answers. What has not come by then is not known.",
 )
 
 

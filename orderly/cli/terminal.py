@@ -185,7 +185,7 @@ def say_unread(errors: Mapping[str, object]) -> None:
         say(f"broker {name} could not be read: {error}")
 
 
-# --- questions to who runs the command, where there is somebody -----------------------------------
+# --- interactive prompts: only on a terminal ------------------------------------------------------
 
 
 def require_somebody(ctx: click.Context, otherwise: str) -> None:

@@ -232,11 +232,11 @@ def explain(
     pace: Pace,
     form: Format,
 ) -> int:
-    """Say in plain sentences why all groups, or GROUP..., are behind, and what to do next.
+    """Say in plain sentences why all groups, or only GROUP..., are behind, and what to do next.
 
-    The worst comes first. Members of ours report what fails, how often and how; Java's members
-    report only what the broker asks for. With --samples 3 --interval 60s it also sees what stands
-    still without a visible cause.
+    The worst comes first. Members that run this library report what fails, how often and how.
+    Java members report only what the broker asks for. With --samples 3 --interval 60s the command
+    also finds queues that do not move for no visible reason.
     """
     settings = settings_of(ctx)
     snapshot = redacted(measure(settings, names, pace), redact_keys)

@@ -41,7 +41,7 @@ _PACE = (
         default=1,
         show_default=True,
         metavar="N",
-        help="Measure so often. Rates need 3, STALL and GROWING 3 over two minutes.",
+        help="How often to measure. Rates need 3; STALL and GROWING need 3 over two minutes.",
     ),
     click.option(
         "--interval",
@@ -55,7 +55,7 @@ _PACE = (
         type=Duration(0.1),
         default="10s",
         show_default=True,
-        help="For one sample; what has not answered by then is UNKNOWN.",
+        help="Time limit of one sample. What has not answered by then is UNKNOWN.",
     ),
 )
 

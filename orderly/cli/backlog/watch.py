@@ -296,11 +296,19 @@ Examples:
 @groups_options()
 @cut_options
 @click.option(
-    "--interval", type=Duration(0.1), default="2s", show_default=True, help="Between two rounds."
+    "--interval",
+    type=Duration(0.1),
+    default="2s",
+    show_default=True,
+    help="Time between two rounds.",
 )
 @click.option("--samples", type=click.IntRange(1), metavar="N", help="End after N rounds.")
 @click.option(
-    "--timeout", type=Duration(0.1), default="10s", show_default=True, help="Of one round."
+    "--timeout",
+    type=Duration(0.1),
+    default="10s",
+    show_default=True,
+    help="Time limit of one round.",
 )
 @redact_option
 @format_options(*OF_BACKLOGS)
@@ -317,10 +325,10 @@ def watch(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Show the backlog of all groups, or GROUP..., again and again, until Ctrl-C.
+    """Show the backlog of all groups, or only GROUP..., again and again until Ctrl-C.
 
-    A terminal is drawn anew each time: TREND has the last 20 rounds. In a pipe lines are appended,
-    with their time. A round that fails is reported, and the next one tried.
+    On a terminal the table is redrawn each round; TREND shows the last 20 rounds. In a pipe each
+    round appends lines with their time. If a round fails, the command reports it and goes on.
     """
     cut = cut.fit(by_line=form.for_rows)
     watched = WatchOptions(
