@@ -116,7 +116,7 @@ def with_current(file: SettingsFile, name: str) -> str:
     changed = (head if found else f"{line}\n{head}") + rest
     if SettingsFile(file.path, parse_settings(changed, file.path)).current != name:
         raise ConfigError(
-            f"{file.path} is written in a way that is not understood here: set {line}"
+            f"{file.path} cannot be changed by this command: write {line} into it yourself"
         )
     return changed
 

@@ -110,7 +110,7 @@ class Moment(ParamType):
         except ConfigError:
             words = "".join(f"{word}, " for word in self._words)
             self.fail(
-                f"{text!r} is none of {words}an ISO 8601 time as 2026-01-31T12:00:00Z (without a"
+                f"{text!r} is not {words}an ISO 8601 time such as 2026-01-31T12:00:00Z (without a"
                 " zone: local time), or how long ago: 10m",
                 param,
                 ctx,

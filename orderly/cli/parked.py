@@ -148,7 +148,7 @@ class Choice:
         several = self.fingerprint is not None or self.most is not None
         if [self.key is not None, several, self.every].count(True) != 1:
             raise click.UsageError(
-                "give KEY, or --all, or --fingerprint and --max, which go together", ctx
+                "give KEY, or --all, or --fingerprint and --max (one or both)", ctx
             )
 
     def of(self, keys: Iterable[KeyReport]) -> list[KeyReport]:

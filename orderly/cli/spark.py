@@ -505,7 +505,7 @@ def _selection(
     lines = keys_file.read_text("utf-8").splitlines() if keys_file else []
     wanted = tuple(dict.fromkeys([*keys, *filter(None, lines)]))
     if keys_file and not wanted:  # "no keys" is "all keys" to those who do not say any
-        raise ConfigError(f"--keys-file {keys_file} names no key, so nothing is to be replayed")
+        raise ConfigError(f"--keys-file {keys_file} names no key, so there is nothing to replay")
     return ReplaySelection(**given, keys=wanted, places=places)
 
 

@@ -178,7 +178,7 @@ class Schedule:
         timer = _Timer(work)
         with self._changed:
             if self._closed:
-                raise LifecycleError(f"{self.name} is closed; nothing can be planned on it")
+                raise LifecycleError(f"{self.name} is closed; it takes no more work")
             entry = (time.monotonic() + delay, next(self._numbers), timer)
             heapq.heappush(self._timers, entry)
             if self._thread is None:

@@ -115,7 +115,7 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
     if not parts:
         raise ConfigError(
             "no name server is set: pass namesrv='host:9876' or set ORDERLY_NAMESRV"
-            " (`orderly broker start` runs a local one)"
+            " (`orderly broker start` starts a local one)"
         )
     return tuple(_address(part) for part in parts)
 

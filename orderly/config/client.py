@@ -63,7 +63,7 @@ def parse_hosts(text: str) -> Hosts | None:
         except ValueError:
             if not is_host(name):
                 raise ConfigError(
-                    f"{part!r:.80} in broker_hosts is no host: write names (broker-1), domains"
+                    f"{part!r:.80} in broker_hosts is not a host: write names (broker-1), domains"
                     " (*.mq.example.com), addresses, and networks (10.0.0.0/8, without bits beyond"
                     " its length)"
                 ) from None
@@ -193,8 +193,8 @@ class ClientConfig(FromEnv):
         """Refuse to carry secrets to where nobody expects them: a plan, a file, a log."""
         require(
             not self.access_key and not self.record_secrets,
-            "a ClientConfig with keys or secrets is not pickled, nor copied: whatever holds the"
-            " pickle would hold them; make it where it is used (ClientConfig.from_settings, or"
+            "a ClientConfig with keys or secrets cannot be pickled or copied, because the copy"
+            " would contain them; make it where it is used (ClientConfig.from_settings, or"
             " from_env)",
         )
         return object.__reduce_ex__(self, protocol)

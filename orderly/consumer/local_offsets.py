@@ -216,7 +216,7 @@ def _decode(owner: Mapping[str, str], data: bytes, path: Path) -> OffsetTable:
     if version != _VERSION:
         raise OffsetFileError(
             f"{path} has version {version!r}, this release reads version {_VERSION}; use the"
-            " release that wrote it, or another ConsumerConfig.instance to begin anew"
+            " release that wrote it, or another ConsumerConfig.instance to start over"
         )
     found = {name: document.get(name) for name in owner}
     if found != dict(owner):  # a copy, or a file system that takes "A" and "a" for one name

@@ -180,7 +180,7 @@ class OffsetSaver:
             if not ours:
                 raise LockLost(f"{held.queue} was lost before its progress was saved")
             if now() - begun > _TIMELY:
-                raise OrderlyError("the broker's answers came too late to go by them")
+                raise OrderlyError("the broker's answers came too late to be relied on")
 
         return check
 

@@ -556,7 +556,7 @@ class Replay:
         with self._held.lock:
             counts = self._held.owned.keeps_lock(now()) and self._held.owned.counts
         if not counts:
-            raise LockLost(f"{self._held.queue} is not ours any more")
+            raise LockLost(f"{self._held.queue} is no longer ours")
         return called
 
     def _acknowledge(self, parked: Parked, called: Called) -> None:

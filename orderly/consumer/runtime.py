@@ -412,7 +412,7 @@ class Lifecycle:
         """Raise LifecycleError if it is a handler that wants to close its own consumer."""
         if self._runtime.engine.handling:
             raise LifecycleError(
-                "to close the consumer would be to wait for the handler that asked for it:"
+                "a handler cannot close its own consumer, since closing waits for the handler:"
                 " let another thread or task do that"
             )
 

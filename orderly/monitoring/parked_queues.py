@@ -185,7 +185,7 @@ def _on_record(state_queue: MessageQueue, park_queue: MessageQueue) -> Dialogue[
     if damaged:
         raise OrderlyError(
             f"a record of {state_queue} is damaged, so what is parked is not known; the queue's"
-            " next owner finds it out and writes it anew"
+            " next owner notices it and writes it again"
         )
     if found is None:  # never written, or deleted by age
         rebuilt = yield from rebuild(park_queue)

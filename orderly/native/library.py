@@ -218,7 +218,7 @@ class Library:
         if missing := self.missing(names):
             raise NativeLibraryError(
                 f"librocketmq at {self.path} lacks {', '.join(missing)}: it is older than what"
-                f" this needs (docs/how-to/native.md), or not librocketmq at all. {HOW_TO_GET_IT}"
+                f" this needs (docs/how-to/native.md), or not librocketmq. {HOW_TO_GET_IT}"
             )
 
     def do(self, name: str, *arguments: Any) -> None:

@@ -87,7 +87,7 @@ class Layouts:
                 f"{topic} has {size} queues but this producer is pinned to {len(pinned)}: sending"
                 " now would move keys to other queues and break their order. If a broker is down,"
                 " wait until it is back; if the queues were changed on purpose, stop all producers"
-                " of the topic, let the consumers catch up, then start them anew"
+                " of the topic, let the consumers catch up, then start them again"
             )
         return pinned
 

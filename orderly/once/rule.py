@@ -326,12 +326,12 @@ def report_refusal(
     if verdict is Verdict.STALE_OWNER:
         raise LockLost(
             f"{message.queue} is no longer ours: token {token} is below {found[1]}, which is stored"
-            " with this key. If somebody deleted the group's state topic, tokens begin anew: stop"
+            " with this key. If somebody deleted the group's state topic, tokens start over: stop"
             f" all members and start them with generation={place.generation + 1}"
         )
     if verdict is Verdict.RECREATED:
         raise QueueRecreated(
-            f"{message.queue} at {message.queue_offset} was stored after what is noted as applied,"
-            f" at {found[0]}: the topic was deleted and made anew. Stop all members and start them"
-            f" with generation={place.generation + 1}"
+            f"{message.queue} at {message.queue_offset} was stored after the message last applied,"
+            f" at {found[0]}: the topic was deleted and created again. Stop all members and start"
+            f" them with generation={place.generation + 1}"
         )

@@ -375,7 +375,7 @@ def check_generation(
                 yield from memory.begin_generation(minimum, kept, fence.window)
         raise Recreated(queue, minimum)
     if fence.over:
-        raise LockLost(f"{queue} was deleted and made anew; it is taken anew")
+        raise LockLost(f"{queue} was deleted and created again; this member takes it again")
 
 
 def commit(

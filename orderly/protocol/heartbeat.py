@@ -133,7 +133,7 @@ class Subscription:
         tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}
         if not tags or ALL_TAGS in tags:
             raise ConfigError(
-                f"{expression!r} is no tag expression; write '*' for all messages, or"
+                f"{expression!r} is not a tag expression; write '*' for all messages, or"
                 " tags as in 'created || paid'"
             )
         return cls(topic, expression, tags, frozenset(map(java_string_hash, tags)), version)

@@ -151,7 +151,7 @@ def _read_name(value: Any, what: str) -> str:
     """A text that can be written again: its answer names it."""
     name = TEXT.read(value, what)
     if len(name) > _MOST_OF_NAME or short_text(name) != name:
-        raise ProtocolError(f"{what} of a command is too long, or is no UTF-8")
+        raise ProtocolError(f"{what} of a command is too long, or is not UTF-8")
     return name
 
 

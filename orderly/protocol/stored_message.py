@@ -473,4 +473,4 @@ def host_from_text(text: str) -> bytes:
     try:
         return ip_address(host.strip("[]")).packed + struct.pack(">i", int(port))
     except (ValueError, struct.error) as error:
-        raise ProtocolError(f"{text!r:.80} is no IP address and port") from error
+        raise ProtocolError(f"{text!r:.80} is not an IP address and port") from error

@@ -270,7 +270,7 @@ def _keys_together(df: DataFrame, selector: str, key: str, partitions: int | Non
     if selector == SINGLE_QUEUE:
         return df.repartition(1)
     if key not in df.columns:
-        raise ConfigError(f"the rows have no column {key!r}; say key_column=…")
+        raise ConfigError(f"the rows have no column {key!r}; give key_column=…")
     return df.repartition(key) if partitions is None else df.repartition(partitions, key)
 
 

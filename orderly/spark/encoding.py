@@ -103,7 +103,7 @@ def read_rows(batch: pa.RecordBatch, roles: Roles, partition: int, first: int) -
     column = batch.column(roles.order)
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise InvalidMessage(f"{rows.where(row)}: {roles.order!r}, its place in order, is null")
+        raise InvalidMessage(f"{rows.where(row)}: {roles.order!r}, its place in the order, is null")
     return replace(rows, order=_numbers(column))
 
 

@@ -284,7 +284,7 @@ def _parsed(text: str, what: str, shape: str) -> Any:
         return json.loads(text, object_pairs_hook=_without_repeats)
     except ValueError as error:
         raise ConfigError(
-            f"{what}={_shortened(text)} is no JSON ({error}); write {shape}"
+            f"{what}={_shortened(text)} is not JSON ({error}); write {shape}"
         ) from error
 
 

@@ -101,7 +101,7 @@ def as_pattern(given: str, name: str) -> str:
     try:
         re.compile(given)
     except re.error as error:
-        raise ConfigError(f"{name}={given!r} is no regular expression: {error}") from error
+        raise ConfigError(f"{name}={given!r} is not a regular expression: {error}") from error
     return given
 
 

@@ -140,7 +140,7 @@ def serve(name: str, directory: Path, namesrv_port: int, properties: Mapping[str
             while not ended.wait(1.0):
                 if len(broker.pids) < 2:
                     raise EmbeddedBrokerError(
-                        f"the name server or the broker ended by itself; see {broker.directory}"
+                        f"the name server or the broker ended unexpectedly; see {broker.directory}"
                     )
         finally:
             forget(name)

@@ -434,7 +434,7 @@ class EmbeddedCluster:
 
 def _check_names(masters: Sequence[str], slaves: Sequence[str]) -> None:
     if not masters:
-        raise ConfigError("masters and slaves are lists of broker names, with a master at least")
+        raise ConfigError("masters and slaves are lists of broker names, with at least one master")
     unknown = sorted(set(slaves) - set(masters))
     if len(set(masters)) != len(masters) or unknown:
         raise ConfigError(

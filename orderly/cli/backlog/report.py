@@ -116,7 +116,7 @@ def _check_target(path: Path) -> None:
     if taken:
         raise ConfigError(f"{path} is a directory: give the name of a file")
     if not possible:
-        raise ConfigError(f"there is no directory {path.parent}: make it, or give another file")
+        raise ConfigError(f"there is no directory {path.parent}: create it, or give another file")
 
 
 def write_whole(path: Path, text: str) -> None:

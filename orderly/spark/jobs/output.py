@@ -186,7 +186,7 @@ class Output:
 
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name) or name in self._tables:
-            raise ConfigError(f"{name!r} is no name for a part of an output, or is taken")
+            raise ConfigError(f"{name!r} cannot be the name of a part of an output, or is taken")
         if name not in self._old and self._files.exists(name):
             raise ConfigError(_somebodys(self.path(name)))
 

@@ -90,7 +90,7 @@ BAD = {
     "two selections": (TOPIC | {"topicPattern": "x"}, "not topic and topicPattern"),
     "a bad topic": ({"topic": "a b"}, "a b"),
     "no group": (TOPIC | {"groupIdPrefix": " "}, "group name"),
-    "a bad pattern": ({"topicPattern": "("}, "no regular expression"),
+    "a bad pattern": ({"topicPattern": "("}, "not a regular expression"),
     "the same topic twice": ({"topics": "a,a"}, "twice"),
     "offsets and time": (
         TOPIC | {"startingOffsets": "latest", "startingTimestamp": "1763712000000"},

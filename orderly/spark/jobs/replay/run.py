@@ -359,7 +359,7 @@ def plan_in(text: str) -> TableReplayPlan:
     try:
         fields = load_object(text.encode())
         if TEXT.at(fields, "schema") != PLAN_SCHEMA:
-            raise ConfigError(f"replay.json is no {PLAN_SCHEMA}: give another directory")
+            raise ConfigError(f"replay.json is not a {PLAN_SCHEMA}: give another directory")
         ends, starts = (from_object(OBJECT.at(fields, name), name) for name in ("ends", "starts"))
         return TableReplayPlan(ends, TEXT.at(fields, "target"), OBJECT.at(fields, "wanted"), starts)
     except ProtocolError as error:

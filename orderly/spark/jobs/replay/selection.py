@@ -73,7 +73,7 @@ class ReplaySelection:
                 raise ConfigError(f"the table has no queue {queue}: its offset selects nothing")
             if offset < 0:
                 raise ConfigError(
-                    f"{offset} is no offset of {queue}: leave the queue out to have all of it"
+                    f"{offset} is not an offset of {queue}: leave the queue out to have all of it"
                 )
 
     def _conditions(self) -> list[Column]:

@@ -58,7 +58,10 @@ def test_no_name_server_at_all_is_exit_3(doctor):
 def test_a_broker_is_no_name_server(doctor, fake):
     found = doctor("--namesrv", fake.broker_address)
     assert found.code == 2
-    assert found.of(fake.broker_address)[0][2] == "name a name server or a proxy, not a broker"
+    assert (
+        found.of(fake.broker_address)[0][2]
+        == "give the address of a name server or a proxy, not of a broker"
+    )
 
 
 def test_a_proxy_is_known_as_one_and_members_may_use_it(doctor, fake):

@@ -240,7 +240,7 @@ def test_a_critical_cause_tells_what_the_warning_knows(bad, beside, words):
 def test_a_stall_that_nothing_explains_says_so():
     pair = cooked(QueueState.STALL)
     pair.codes = codes_of(pair)
-    assert state_and_cause(pair, 0)[1].endswith("120 s; the cause is unseen")
+    assert state_and_cause(pair, 0)[1].endswith("120 s; the cause is not visible from here")
 
 
 def test_by_key_a_message_that_is_tried_again_stalls_its_queue_only_if_later_ones_wait():
@@ -272,7 +272,7 @@ def test_its_cause_says_whose_it_may_be_and_until_when():
     pair = healthy()
     pair.signs.unowned = {QUEUE}
     cause = rule(QueueState.UNLOCKED).cause(pair, 0)
-    assert "nobody, or to a dead member, whose lock is free 60 s after its last renewal" in cause
+    assert "or a dead member has, whose lock is free 60 s after its last renewal" in cause
 
 
 def test_an_empty_queue_that_nobody_has_waits_for_nobody():
