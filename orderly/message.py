@@ -28,11 +28,12 @@ class Message:
             `int` (its decimal text under a hash selector, its value under numeric mod).
         tags: one tag, for the consumer's filter.
         keys: words for the broker's index; without spaces.
-        properties: further properties, kept by the broker; names of RocketMQ's own are refused.
+        properties: further properties, kept by the broker. RocketMQ's own names are refused.
 
     Raises:
-        InvalidMessage: what a broker would refuse, drop or cut. (A send looks at the size, whose
-            limit is the producer's, and again at the properties, for a dict can be changed.)
+        InvalidMessage: a broker would refuse, drop or cut the message. (A send also checks the
+            size, because the limit is the producer's, and the properties again, because a dict can
+            change.)
     """
 
     topic: str
@@ -79,16 +80,16 @@ class Message:
         """Make a message whose body is JSON, as a listener with `decode=` reads it.
 
         Args:
-            topic: as in the class, and so are the others.
-            value: anything JSON has, a pydantic model, a msgspec Struct or a dataclass, also inside
-                of lists and dicts. Fields of a model have their names of the wire (aliases).
+            topic: see the class.
+            value: any JSON value, a pydantic model, a msgspec Struct or a dataclass, also inside
+                lists and dicts. Fields of a model are written under their aliases.
             sharding_key: see the class.
             tags: see the class.
             keys: see the class.
             properties: see the class.
 
         Raises:
-            InvalidMessage: something that JSON does not have, such as NaN, or as for the class.
+            InvalidMessage: a value that JSON does not have, such as NaN; or as for the class.
         """
         return cls(topic, json_of(value), sharding_key, tags, keys, properties)
 

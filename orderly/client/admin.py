@@ -135,8 +135,8 @@ _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLI
 class Admin:
     """Administrative requests of one client. Thread-safe; every method blocks.
 
-    If one of the brokers asked does not answer, the method raises: a part is never passed off as
-    the whole. Names are the broker's, with their namespace.
+    If a broker does not answer, the method raises: it never returns a part as if it were
+    everything. Names are the broker's, with their namespace.
     """
 
     def __init__(self, masters: Masters, name_servers: NameServers, routes: Routes) -> None:
@@ -167,20 +167,21 @@ class Admin:
         Args:
             topic: 1-127 characters of `%|a-zA-Z0-9_-`.
             queues: for each broker.
-            order: mark it as ordered. Then the broker refuses sends while it is not writable as
-                a whole, instead of letting keys move.
+            order: mark it as ordered. Then the broker refuses sends while a part of the topic is
+                not writable; otherwise keys would move.
             cluster: its name; may be left out if there is only one.
             broker: create it on this broker only.
             message_type: what proxies let clients send to it; None: not declared, NORMAL.
 
         Returns:
-            True if it was created; False if it exists with these queues, and this type if one is
-            given (its other settings are neither compared nor changed).
+            True if it was created. False if it exists with these queues, and with this type if one
+            is given; its other settings are neither compared nor changed.
 
         Raises:
             ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker; or
                 the topic exists with other queues (to change them moves keys) or another type.
-            OrderlyError: no answer, so whether it exists is not known, or it was not made.
+            OrderlyError: no answer, so it is not known whether the topic exists; or it was not
+                created.
         """
         check_topic(topic)
         check_count("queues", queues, 1)
@@ -243,11 +244,11 @@ class Admin:
     ) -> TopicConfig | None:
         """The topic's settings as a broker itself has them; None if it has no such topic.
 
-        A name server may show an older state, or a broker that is being drained.
+        A name server can show an older state, or a broker that is being drained.
 
         Args:
             topic: its name.
-            broker: of which only the master is asked.
+            broker: only its master is asked.
             timeout: seconds; None: the client's.
         """
         check_kind("broker", broker, BrokerData)
@@ -264,8 +265,8 @@ class Admin:
     def put_topic(self, config: TopicConfig, broker: BrokerData) -> None:
         """Give a topic other settings on one broker; its attributes stay.
 
-        Queues and permission decide where keys go and what is left behind: the way in which they
-        may be changed is in `monitoring.topic_growth`.
+        Queues and permission decide where keys go and what is left behind.
+        `monitoring.topic_growth` changes them safely.
         """
         check_kind("config", config, TopicConfig)
         check_kind("broker", broker, BrokerData)
@@ -286,13 +287,13 @@ class Admin:
     ) -> None:
         """Give a topic at least `queues` queues on one broker, or create it there.
 
-        Only for topics whose queues stand for something else than keys: where the number of
-        queues decides over a key's place, `create_topic` refuses to change it.
+        Only for topics whose queues are not chosen by key. Where the number of queues decides the
+        place of a key, `create_topic` refuses to change it.
 
         Args:
             topic: its name.
-            broker: of which only the master is asked.
-            queues: to read and to write; what there is more of stays.
+            broker: only its master is asked.
+            queues: to read and to write; a larger number stays.
             present: what `topic_config` returned; its other settings stay.
         """
         check_count("queues", queues, 1)
@@ -308,7 +309,7 @@ class Admin:
     def broker_settings(self, broker: BrokerData) -> dict[str, str]:
         """A broker's configuration, by name; values are texts as the broker writes them.
 
-        `fileReservedTime`, say: hours for which messages are kept (BrokerConfig,
+        For example `fileReservedTime`, the hours for which messages are kept (BrokerConfig,
         MessageStoreConfig in Java).
         """
         check_kind("broker", broker, BrokerData)
@@ -332,9 +333,9 @@ class Admin:
     def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetPair]:
         """The group's offsets in every queue of one topic, or of all topics it subscribes to.
 
-        A queue never committed shows 0 as if that were its offset; `BrokerCalls.query_offset`
-        tells the two apart. With members online only subscribed topics are listed; a group
-        nobody knows has an empty table, or with a topic given one that shows 0 everywhere.
+        A queue that was never committed shows 0, as if 0 were its offset;
+        `BrokerCalls.query_offset` distinguishes the two. With members online only subscribed topics
+        are listed. An unknown group has an empty table; if you give a topic, it shows 0 everywhere.
         """
         if topic is not None:
             check_topic(topic)

@@ -91,7 +91,7 @@ class OffsetSaver:
         Returns once all that is on record, also if it was before.
 
         Raises:
-            LockLost: the queue is no longer ours.
+            LockLost: this member no longer has the queue.
             OrderlyError: it may not be on record. Calling it again is right.
         """
         renew_now(self._session, held)

@@ -23,8 +23,8 @@ class Probe(Server):
     Args:
         port: 0 for any free one.
         read: called for each request, on a thread of its own.
-        host: the address to listen at. "0.0.0.0" for a prober outside this host or container, which
-            shows /health (topics, offsets) to everybody who can connect.
+        host: the address to listen at. "0.0.0.0" lets a prober outside this host or container
+            connect; then anybody who can connect sees /health (topics, offsets).
 
     Raises:
         ConfigError: no such port, or an argument of another kind.

@@ -201,7 +201,7 @@ class HeldOwnership:
         """Renew the broker's lock now; returns the new deadline.
 
         Raises:
-            LockLost: the queue is no longer ours.
+            LockLost: this member no longer has the queue.
             OrderlyError: the broker did not answer, or had not when it was last asked; `deadline`
                 is what it was.
         """

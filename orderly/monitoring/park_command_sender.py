@@ -165,7 +165,7 @@ def run_each(
         wanted: by source queue, the keys that are parked in it, in their order.
         open_queue: gives its state and park queue.
         verb: what to do.
-        patience: seconds without a word of an owner after which its queue is given up.
+        patience: give up a queue after this many seconds without a sign from its owner.
 
     Raises:
         OrderlyError: the wait was interrupted (Ctrl-C): the text says which commands stay.

@@ -30,9 +30,9 @@ class NativeConsumer:
         with consumer.subscribe("orders"):
             stop.wait()
 
-    A group that is new begins at the end of its topics: librocketmq has no setting for it; set
-    its offsets before it starts (`orderly offsets reset`). Thread-safe. It ends with the process,
-    if nobody ends it before.
+    A new group begins at the end of its topics: librocketmq has no setting for that. To begin
+    elsewhere, set the group's offsets before it starts (`orderly offsets reset`). Thread-safe. The
+    consumer ends with the process at the latest.
 
     Args:
         group: the consumer group.
@@ -40,7 +40,7 @@ class NativeConsumer:
         namesrv: "host:port;host:port" of the name servers; wins over the config's.
         config: name servers, namespace and keys; `tls` is refused.
         threads: how many queues are handled side by side, at most.
-        library: None: the listener's, whose messages no other can read.
+        library: None: the listener's, because only that library can read its messages.
 
     Raises:
         ConfigError: a setting outside its range, no name server, not a native listener, or one of
@@ -118,7 +118,7 @@ class NativeConsumer:
         """Wait for the messages that are being handled, then leave the group. Idempotent.
 
         Raises:
-            LifecycleError: called by the listener's function: it would wait for itself.
+            LifecycleError: called by the listener's function, which would wait for itself.
         """
         if getattr(self._inside, "handling", False):
             raise LifecycleError("the listener's function cannot close its consumer: let another")

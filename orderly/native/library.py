@@ -137,8 +137,8 @@ _USUAL = tuple(
 def find_library() -> str | None:
     """Return where librocketmq is, or None.
 
-    ORDERLY_LIBROCKETMQ wins, whatever it names; then the one within rocketmq-client-python, then
-    the system's.
+    ORDERLY_LIBROCKETMQ always wins; then comes the one in rocketmq-client-python, then the
+    system's.
     """
     if named := os.environ.get(VARIABLE):
         return named

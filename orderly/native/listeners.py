@@ -228,9 +228,10 @@ class NativeListener:
     """See `listener`, which makes it. Thread-safe if the function is.
 
     Args:
-        handler: the listener that is asked about each message.
+        handler: the listener that handles each message.
         reading: of the library whose messages are delivered.
-        dead_letters: where they go, and of which group; None: nowhere, so they block.
+        dead_letters: where dead letters go, and of which group; None: nowhere, so such messages
+            block.
     """
 
     def __init__(
@@ -263,11 +264,11 @@ class NativeListener:
 
     @property
     def library(self) -> Library:
-        """Whose messages it reads."""
+        """The library whose messages it reads."""
         return self._reading.library
 
     def serving(self, dead_letters: DeadLetters) -> NativeListener:
-        """Return this listener for a group's consumer, with a memory of its own for waits."""
+        """Return this listener for a group's consumer, with its own memory of waits."""
         return NativeListener(self._handler, self._reading, dead_letters)
 
     def _log_failure(self, received: ReceivedMessage | None, error: BaseException) -> None:
@@ -325,23 +326,23 @@ def listener(
     properties: Iterable[str] = (),
     **settings: Unpack[Settings],
 ) -> NativeListener:
-    """Make a callback for librocketmq of a function for one message.
+    """Turn a single-message function into a callback for librocketmq.
 
         consumer = rocketmq.client.PushConsumer("shipping", orderly=True)
         consumer.subscribe("orders", native.listener(ship, on_poison="skip"))
 
-    A failing message is tried again in place, the rest of its queue behind it: when its wait is
-    over and librocketmq brings it again, which is a second later or less (five after fifteen
-    times). The verdict and "block", "skip" and "dead_letter" are those of `orderly.listener`;
-    tokens and locks are not to be had.
+    A failing message is retried in place, and the rest of its queue waits. The retry comes when its
+    wait is over and librocketmq delivers it again, at most a second later (five after fifteen
+    times). The verdict and "block", "skip" and "dead_letter" work as in `orderly.listener`; there
+    are no tokens and locks.
 
     Args:
         function: as for `orderly.listener`, plain; or a Listener, whose settings hold.
         dead_letters: where dead letters go; a NativeConsumer brings its own.
-        library: whose messages come; None: that of rocketmq-client-python where it is imported,
-            else the one that is found.
-        text_bodies: no body holds a NUL; needed with releases of librocketmq up to 2.2.0.
-        properties: names of your own properties to have in `message.properties`.
+        library: the library that delivers the messages. None: that of rocketmq-client-python where
+            it is imported, else the one that is found.
+        text_bodies: promise that no body contains a NUL byte; needed with librocketmq up to 2.2.0.
+        properties: names of your own properties to include in `message.properties`.
         settings: those of `orderly.listener`.
 
     Raises:
@@ -436,8 +437,8 @@ class DeadLetters:
             message: as librocketmq delivered it.
 
         Raises:
-            DataLost: no broker has it any more.
-            OrderlyError: it is not stored, or nobody knows.
+            DataLost: no broker has the message any more.
+            OrderlyError: it is not stored, or that is not known.
         """
         with self._opening:
             self._client.start()

@@ -202,12 +202,12 @@ _SOME_ARGUMENT = 1  # a null pointer is refused; nothing reads it
 class NativeOrderlyProducer:
     """Sends messages through librocketmq so that those of one sharding key share a queue.
 
-    A send waits for the broker's answer, and is never repeated: librocketmq would repeat it on
-    another queue. So the order of a key is the order of the calls, as long as one thread at a time
-    sends it. After a SendFailed the message may be stored all the same: who sends it again before
-    later ones of its key may store it twice, but its first copy is in order.
+    A send waits for the broker's answer and is never repeated, because librocketmq would repeat it
+    on another queue. So the order of a key is the order of the calls, as long as one thread at a
+    time sends it. After a SendFailed the message can be stored nevertheless. If you send it again
+    before later messages of its key, it can be stored twice, but its first copy is in order.
 
-    Thread-safe. It ends with the process, if nobody ends it before.
+    Thread-safe. The producer ends with the process at the latest.
 
         with NativeOrderlyProducer(namesrv="localhost:9876") as producer:
             producer.send(Message("orders", b"created", sharding_key="order-1001"))
@@ -216,7 +216,7 @@ class NativeOrderlyProducer:
         group: the producer group.
         namesrv: "host:port;host:port" of the name servers; wins over the config's.
         config: name servers, namespace and keys; `tls` is refused.
-        selector: which queue a message goes to, unless a call says otherwise.
+        selector: chooses the queue of a message, unless a call gives another selector.
         layout: "strict": the number of queues that the first send to a topic sees is pinned;
             "loose": it may change; or a pin such as "broker-a:8;broker-b:8".
         send_timeout: seconds that a send may take once it has a connection.
@@ -295,8 +295,8 @@ class NativeOrderlyProducer:
             `offset_message_id` is not known.
 
         Raises:
-            SendFailed: it was not acknowledged, but may be stored; do not send later messages of
-                its key before it is dealt with.
+            SendFailed: the message was not acknowledged, but can be stored. Deal with it before you
+                send later messages of its key.
             ConfigError: (InvalidMessage) the message, its key, or the selector's answer.
             LayoutChanged: the topic's queues are not the pinned ones; nothing was sent.
             LifecycleError: the producer does not run.

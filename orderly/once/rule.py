@@ -31,7 +31,7 @@ RECENT = 64
 
 
 class Verdict(Enum):
-    """What to do with a message. True only for APPLY, so `if once.apply(…):` reads as it acts."""
+    """What to do with a message. Only APPLY is true, so `if once.apply(…):` works."""
 
     APPLY = "apply"
     """The first time: have the effect."""
@@ -175,7 +175,7 @@ class Naming:
         redact: store and log hashes of keys, not keys.
 
     Raises:
-        ConfigError: a generation that is none, or an argument of another kind.
+        ConfigError: an invalid generation, or an argument of another kind.
     """
 
     cluster: str = ""

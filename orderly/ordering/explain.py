@@ -40,32 +40,32 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one queue is where it is.
+    """What one queue is doing or waiting for.
 
     Attributes:
         queue: which one.
         why: the reason.
-        seconds: HANDLING, HUNG and LEAVING: for how long the (oldest) handler has been running;
-            SUSPENDED and RATE_LIMITED: for how much longer it waits; EXPIRING: how long the broker
+        seconds: HANDLING, HUNG and LEAVING: how long the (oldest) handler has been running;
+            SUSPENDED and RATE_LIMITED: how much longer it waits; EXPIRING: how long the broker
             still keeps the message; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
         key: of the lowest unfinished message: with order by key what it is ordered by, else its
-            sharding key; None: it has none, or nothing is unfinished.
+            sharding key. None: it has none, or nothing is unfinished.
         attempt: of that message, 1 for the first; None: nothing is unfinished.
-        keys: how many have something unfinished here (order by queue: 1 at most).
-        keys_suspended: those of them that wait after a failure.
+        keys: how many keys have unfinished messages here (order by queue: 1 at most).
+        keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
-        at_span_end: True if it waits there for that message, whatever else it is doing.
-        full_of_waiting: True if it waits there, and most of those keys are suspended.
-        key_error: how the key function fails for the next message, if it does: type and text.
-        keys_parked: keys set aside until somebody releases them.
-        too_large: of which message the reply to a pull is larger than max_frame, and by how much.
-        keys_paused: keys that the user paused, of those with something unfinished here.
-        expires_in: seconds after which the broker may delete the lowest unfinished message; None:
-            less than half of its time is over.
-        error: NOT_TAKEN: what failed when it was last tried; None: it was not.
+        at_span_end: True if pulling waits there for that message, whatever else the queue does.
+        full_of_waiting: True if it waits there and most of those keys are suspended.
+        key_error: type and text of the key function's error for the next message, if it fails.
+        keys_parked: keys that wait in the park topic until somebody releases them.
+        too_large: why the next message cannot be pulled: its reply is larger than max_frame.
+        keys_paused: how many keys with unfinished messages here the program has paused.
+        expires_in: seconds after which the broker can delete the lowest unfinished message; None:
+            less than half of its retention is over.
+        error: NOT_TAKEN: what failed at the last attempt to take the queue; None: it was not tried.
     """
 
     queue: MessageQueue

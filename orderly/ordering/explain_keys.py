@@ -31,7 +31,7 @@ _IDLE = frozenset({KeyWhy.FETCHING, KeyWhy.WAITING})
 
 @dataclass(frozen=True, slots=True)
 class KeyExplanation:
-    """Why one key is where it is.
+    """What one key is doing or waiting for.
 
     Attributes:
         queue: which queue its messages are in.
@@ -42,7 +42,7 @@ class KeyExplanation:
         offset: of its lowest unfinished message; without one, of the first that is parked.
         attempt: of that message, 1 for the first; None if it is parked.
         unfinished: its messages that were pulled and are not finished.
-        parked: about how many of its messages are set aside; they are finished here.
+        parked: about how many of its messages are parked; they are finished here.
     """
 
     queue: MessageQueue

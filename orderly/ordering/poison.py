@@ -193,12 +193,13 @@ class PoisonRules:
         attempts: tries of one message that fail in the same way.
         spacing: seconds; tries closer together count as one.
         span: seconds from the first to the last of them.
-        patience: seconds in place of `span` where the tries prove little: transient classes,
+        patience: seconds instead of `span` where the tries prove little: for transient classes,
             failures that went away for other messages, and failures that change.
         control_keys: other keys that must succeed.
-        shared_keys: keys that fail in the same way, this one included, which make it an outage.
-        outage_ratio: of the keys tried lately, from which on everything counts as failing.
-        window: seconds that make "lately".
+        shared_keys: if this many keys fail in the same way, this one included, it is an outage.
+        outage_ratio: the part of the keys tried lately that must fail for everything to count as
+            failing.
+        window: how many seconds "lately" means.
         memory: seconds for which a poisoned message, or a failure that went away, is remembered.
         most_poisoned: messages per `memory` seconds.
         first_wait: seconds after the first failure, doubled each time.

@@ -25,9 +25,9 @@ from orderly.selectors.keyed import (
 
 @dataclass(frozen=True, slots=True)
 class SingleQueue:
-    """Global order: every message goes to one queue, whatever its key.
+    """Global order: every message goes to one queue, with any key.
 
-    Throughput is that of one queue. After a failed send the whole queue is held, not one key.
+    The throughput is that of one queue. After a failed send the whole queue is held, not one key.
 
     Args:
         index: of the queue in the topic's list.
@@ -79,7 +79,7 @@ class RandomQueue:
         pick: `pick(n)` returns a number from 0 to n-1, e.g. `random.randrange`.
 
     Raises:
-        ConfigError: it cannot be called so.
+        ConfigError: `pick` cannot be called this way.
     """
 
     def __init__(self, pick: Callable[[int], int]) -> None:
@@ -105,14 +105,15 @@ _LONG_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A selector, for those who know it by name.
+    """A selector that can be chosen by name.
 
     Attributes:
         name: of the selector.
         selector: itself.
-        producers: whose placement it is.
-        given: what it is given for a stored key, which is always text; None: it takes no such key.
-        counted: a topic's queues in the order in which it counts them.
+        producers: the producers that place keys this way.
+        given: what the selector gets for a stored key, which is always text; None: it takes no such
+            key.
+        counted: a topic's queues in the order in which the selector counts them.
     """
 
     name: str
@@ -217,10 +218,10 @@ def choose(
 
 
 def lane_of(selector: Selector, message: Message, arg: object) -> str | None:
-    """Name the lane whose messages must keep their order within a queue; None: there is none.
+    """Name the lane whose messages must keep their order within a queue; None: no order to keep.
 
-    A key is its own lane, and so is an `arg` in place of a key. Under SingleQueue, and for
-    keyless messages of a user's selector, all messages of the queue are one lane.
+    A key is its own lane, and so is an `arg` instead of a key. With SingleQueue, and for messages
+    without a key under your own selector, all messages of the queue are one lane.
 
     Raises:
         ConfigError: a key with a selector that keeps no order.

@@ -45,14 +45,14 @@ SpansOfQueues = Mapping[MessageQueue, Span]
 
 
 def pin(options: Mapping[str, str], client: Client | None = None) -> tuple[QueueRange, ...]:
-    """Work out what a batch read with these options reads now, queue by queue.
+    """Find out what a batch read with these options reads now, queue by queue.
 
     Args:
         options: of the source, as a user writes them.
-        client: to ask with; None: a short-lived one, by the options.
+        client: the client to use; None: a short-lived one, by the options.
 
     Returns:
-        A range for each queue, sorted, empty ones too. `orderly.spark.source.read` takes them.
+        A range for each queue, sorted, empty ones too, for `orderly.spark.source.read`.
 
     Raises:
         ConfigError: a bad option, or an offset for a queue that is not read.

@@ -47,8 +47,8 @@ class EmbeddedBroker:
             and + 1.
         broker_properties: settings of the broker that win over ours, e.g.
             {"autoCreateTopicEnable": "true"}.
-        java_options: further options of both JVMs; to have TLS,
-            `-Dtls.server.mode=permissive` and what else Java's servers ask for.
+        java_options: further options of both JVMs; for TLS, `-Dtls.server.mode=permissive` and the
+            other options that Java's servers need.
         client_settings: fields of ClientConfig that a client needs here: keys, TLS.
         progress: called during the download, see `jars.Progress`.
 
@@ -124,7 +124,7 @@ class EmbeddedBroker:
     def stop(self) -> None:
         """End both servers and wait until they are gone. Idempotent.
 
-        A clean shutdown takes about 10 s; where the directory goes too, they are killed at once.
+        A clean shutdown takes about 10 s. If the directory is temporary, they are killed at once.
         """
         self._site.stop()
         self._broker = None
@@ -156,7 +156,7 @@ class EmbeddedBroker:
         No thread of it runs when this returns.
 
         Raises:
-            EmbeddedBrokerError: some still run after 30 s.
+            EmbeddedBrokerError: some threads still run after 30 s.
         """
         self._running_broker().pause()
 

@@ -37,7 +37,7 @@ class Sent:
 class Delivered:
     """One call of a handler; records of one queue in the order in which the calls began.
 
-    `success` is whether the handler said that it is done. `started` and `ended` are seconds on one
+    `success` says whether the handler reported it as done. `started` and `ended` are seconds on one
     clock; left at 0 they are not judged. An excused one is in its place when it has ended.
     """
 
@@ -61,7 +61,7 @@ class Committed:
 
 @dataclass(slots=True)
 class Verdict:
-    """What the records say. `ok` is the answer; the rest is why.
+    """The result of the judgement. `ok` is the answer; the rest says why.
 
     Attributes:
         sent, delivered, keys, queues: how many there were.
@@ -109,7 +109,8 @@ def judge(sent: Iterable[Sent], events: Iterable[Delivered | Committed]) -> Verd
     """Judge a whole run.
 
     Args:
-        sent: every acknowledged send; the queues were consumed from their first message on.
+        sent: every acknowledged send. The queues must have been consumed from their first message
+            on.
         events: every delivery and, where known, every acknowledged commit, in order.
 
     Raises:

@@ -119,8 +119,9 @@ def _first_line(text: str) -> str:
 def orderly_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """The broker of this session: an EmbeddedBroker, RocketMQContainer or FakeBroker.
 
-    With --orderly-broker=proxy an EmbeddedBroker: `namesrv` is its name server, for administration.
-    Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
+    Use this fixture in tests that stop or pause the broker. They are skipped on a broker that
+    orderly did not start. With --orderly-broker=proxy it is an EmbeddedBroker whose `namesrv` is
+    its name server, for administration.
     """
     where = pytestconfig.getoption("--orderly-broker")
     if where not in _OURS:
@@ -234,9 +235,9 @@ def orderly_topic(
 
 @pytest.fixture
 def orderly_fake() -> Iterator[FakeBroker]:
-    """An `orderly.testing.FakeBroker` of this test alone, whatever `--orderly-broker` says.
+    """An `orderly.testing.FakeBroker` for this test alone, independent of `--orderly-broker`.
 
-    It starts in milliseconds, knows no topic yet, and its `script` makes requests go wrong:
+    It starts in milliseconds, has no topic yet, and its `script` makes requests fail:
 
         def test_an_order_is_shipped(orderly_fake):
             orderly_fake.create_topic("orders", queues=4)

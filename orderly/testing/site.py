@@ -87,7 +87,7 @@ class ServerProcess:
         The signal goes to one thread. The others stop when a busy machine has run that one.
 
         Raises:
-            EmbeddedBrokerError: some still run after 30 s.
+            EmbeddedBrokerError: some threads still run after 30 s.
         """
         self.signal(signal.SIGSTOP)
         deadline = time.monotonic() + _PAUSE_TIMEOUT
@@ -306,7 +306,7 @@ class Site:
     def stop(self) -> None:
         """End all servers and wait until they are gone. Idempotent.
 
-        A clean shutdown takes about 10 s; where the directory goes too, they are killed at once.
+        A clean shutdown takes about 10 s. If the directory is temporary, they are killed at once.
         """
         atexit.unregister(self.stop)
         for server in self._servers:

@@ -457,7 +457,7 @@ class Collector:
                 before the group commits there for the first time.
 
         Raises:
-            NameServerUnavailable: no name server answered: nothing is known.
+            NameServerUnavailable: no name server answered, so nothing is known.
         """
         at, began = time.time(), time.monotonic()
         self.pipeline.begin()

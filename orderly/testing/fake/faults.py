@@ -74,7 +74,7 @@ class Fault:
         code: the RequestCode it applies to.
         action: what goes wrong.
         times: for how many requests; None: all.
-        when: looks at the request; False: this one is spared and not counted.
+        when: a function of the request; False: this request is spared and not counted.
 
     Raises:
         ConfigError: an argument of another kind.
