@@ -1,4 +1,4 @@
-"""A message to send: checked when it is made, so that the error stands where the mistake is."""
+"""A message to send: checked when it is made, so that the error comes where the mistake is."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _as_json(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
     if hasattr(value, "__struct_fields__"):
-        import msgspec  # noqa: PLC0415  who has a Struct has it
+        import msgspec  # noqa: PLC0415  a program with a Struct has it
 
         return msgspec.to_builtins(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -95,7 +95,7 @@ class ReceivedMessage(_ReadLate):
 
         Args:
             read: (message, name of a field) -> values of that field, and of others that were as
-                cheap; {} if there is none of that name.
+                cheap; {} if there is no property of that name.
             queue: this field and the next ones are known already.
             queue_offset: as in the class.
             body: decompressed.

@@ -101,7 +101,7 @@ def use(ctx: click.Context, *, name: str) -> None:
     file = settings_of(ctx).file()
     if not name:
         raise click.UsageError("CONTEXT is empty", ctx)
-    file.context(name)  # or there is none
+    file.context(name)  # or it does not exist
     _write(file.path, with_current(file, name))
     click.echo(f"the context is {name} now, in {file.path}")
 
@@ -122,7 +122,7 @@ def with_current(file: SettingsFile, name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace the file as a whole, or not at all; a link stays one, rights stay as they are."""
+    """Replace the file completely or leave it; a link stays a link, and rights stay."""
     real = path.resolve()
     if not real.is_file():  # a device, say, is not to be replaced by a file
         raise ConfigError(f"the settings in {path} cannot be written: it is no regular file")

@@ -203,7 +203,7 @@ def _belongings(client: Client, group: str) -> Belongings:
     """Look at a group.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no such group.
         OrderlyError: a broker did not answer: it would keep its part of the group.
     """
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415  `--help` is quick

@@ -43,7 +43,7 @@ def queue_rows(client: Client, group: str, topic: str | None = None) -> list[Que
     from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
 
     if topic is not None:
-        client.routes.get(topic)  # or there is none
+        client.routes.get(topic)  # or the topic does not exist
     snapshot = survey(client, Selection((group,), () if topic is None else (topic,)))
     rows = list(snapshot.groups[group].rows()) if group in snapshot.groups else []
     if any(row.maximum is not None for row in rows):
@@ -80,7 +80,7 @@ def queue_fields(row: QueueStatus) -> dict[str, str | int | None]:
 
 @dataclass(frozen=True, slots=True)
 class QueueReset:
-    """One queue: where the group is (None: never committed), and where it shall be."""
+    """One queue: the group's offset (None: never committed), and its new one."""
 
     queue: MessageQueue
     minimum: int

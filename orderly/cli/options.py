@@ -173,7 +173,7 @@ _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\0": "\0", "\\\\": "\\"}
 
 
 def unescaped(text: str) -> str:
-    r"""A text in which \n, \t, \r, \0 and \\ stand for what a shell passes on with difficulty."""
+    r"""A text in which \n, \t, \r, \0 and \\ mean characters that are hard to type in a shell."""
     return re.sub(r"\\.", lambda found: _ESCAPES.get(found[0], found[0]), text)
 
 

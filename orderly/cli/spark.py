@@ -85,7 +85,7 @@ class Job:
 
         Raises:
             ConfigError: no pyspark, no Java, or a directory that cannot be taken.
-            OrderlyError: Spark failed; what of ours was the cause stands in the text.
+            OrderlyError: Spark failed; the text has this library's error if that was the cause.
         """
         with job_context(self, settings_of(ctx), name, output=output) as here:
             yield here

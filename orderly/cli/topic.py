@@ -560,7 +560,7 @@ def _look_at(client: Client, topic: str) -> Deletion:
     """Look at a topic.
 
     Raises:
-        TopicNotFound: there is none.
+        TopicNotFound: no such topic.
         OrderlyError: a broker did not answer: it would keep its part of the topic.
     """
     stats = client.admin.topic_stats(topic)

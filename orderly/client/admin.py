@@ -470,7 +470,7 @@ class Housekeeping:
         self._masters.ask_each(self._masters.all(), command, f"group {group!r} to be deleted")
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic with all its messages; one that is not there is none the less deleted."""
+        """Delete a topic with all its messages; a missing topic counts as deleted."""
         check_topic(topic)
         for broker in self._masters.all():
             self._delete_at(broker, topic)

@@ -273,7 +273,7 @@ class Calls:
                 result: R | OrderlyError = read(outcome, address)
             except OrderlyError as error:
                 result = error
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for it
+            except Exception as error:  # noqa: BLE001 - somebody waits for the result
                 result = ProtocolError(f"the reply of {address} could not be read: {error!r}")
                 result.__cause__ = error
             on_result(result)

@@ -411,7 +411,7 @@ def _as_it_is(frame: bytes, held: list[bytes]) -> None:
 # (DefaultMessagingProcessor.request): that must not pass for the answer to another request.
 _ID_MASK = 0x7FFFFFFF
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
-_WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
+_WRITE_TIMEOUT = 10.0  # seconds a peer can take no byte before the connection is given up
 _DROP_TIME = 30.0  # seconds a frame that is too large may take to arrive
 # Bytes that may wait for the peer to read when it is sent one thing more. Requests of ours are what
 # the program wants, and may be many large messages at once; answers are what the peer wants.
@@ -488,7 +488,7 @@ class Connection:
         return self._cause is None
 
     def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """Send a request and wait for its reply, whatever the reply's code is.
+        """Send a request and wait for its reply, with any response code.
 
         An interruption (KeyboardInterrupt) gives the request up; the connection stays usable.
 
@@ -657,7 +657,7 @@ class Connection:
                 attended = [self._dispatch(command) for command in commands]
                 self._turns.give(alone=bool(attended) and all(attended))
             self._abort(ConnectionResetError("closed by the peer"))
-        except Exception as error:  # noqa: BLE001 - whatever ends the reader ends the connection
+        except Exception as error:  # noqa: BLE001 - any end of the reader ends the connection
             self._abort(error)
         finally:
             self._finish()

@@ -211,7 +211,7 @@ class Heartbeats:
         return False
 
     def answers_of(self, group: str) -> GroupAnswers | None:
-        """What the member of `group` answers to brokers; None if there is none that does."""
+        """The member of `group` that answers brokers; None if no member does."""
         member = self._consumers.get(group)
         return member.answers if member else None
 

@@ -130,7 +130,7 @@ def _address(text: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """Whether it can be looked up at all: a label of a name has 1 to 63 characters."""
+    """Whether it can be looked up: a label of a name has 1 to 63 characters."""
     try:
         return _HOST.fullmatch(text.encode("idna").decode()) is not None
     except UnicodeError:

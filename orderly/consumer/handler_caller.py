@@ -1,7 +1,7 @@
 """One call of the user's handler: its context, the hooks around it, and what its answer means.
 
-Whatever is no outcome is a failure, never an acknowledgement. Threads use `call`, a loop of
-coroutines `call_async`; both are `begin`, the handler, `conclude`. What then becomes of the
+Anything that is not an outcome is a failure, never an acknowledgement. Threads use `call`, a loop
+of coroutines `call_async`; both are `begin`, the handler, `conclude`. What then becomes of the
 messages is done by `finishing`.
 """
 

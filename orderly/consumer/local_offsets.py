@@ -44,7 +44,7 @@ class LocalOffsets:
     """The next offset of each queue, for one member of a broadcasting group. Thread-safe.
 
     A member is known by group and `instance`, because client ids are new at every start. Only one
-    consumer at a time, in whatever process, may have its offsets open.
+    consumer at a time, in any process, may have its offsets open.
 
     Args:
         folder: made if need be, for its owner only; "~" is understood.

@@ -43,7 +43,7 @@ COMMANDS_INTERVAL = 1.0  # seconds
 IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so many rounds
 ADD_VALID = 300.0  # seconds; a key that blocked then may be well now
 _NO_DRY_RUN = (
-    "the handler does not say that it can be tried without a trace: let it heed context.dry_run,"
+    "the handler does not support a dry run: make it leave no trace if context.dry_run is set,"
     " and give it an attribute dry_run = True (a listener: @orderly.listener(dry_run=True)). A"
     " release without --dry-run needs neither, and stops at the first message that fails"
 )
@@ -342,7 +342,7 @@ class Adding:
 # They are carried out in the turns of the key's lane: never beside the handler. A turn takes about
 # a second, then the lane's own messages go on being parked for a moment. The last turn finds
 # nothing left, and gives the key back: no message is left out and none runs twice. An owner that
-# takes the queue over meanwhile begins the command anew, where this one got to.
+# takes the queue over meanwhile restarts the command where this one got to.
 
 
 SLICE = 1.0  # seconds of one turn
@@ -498,7 +498,7 @@ class Replay:
         return True
 
     def _next(self, messages: KeyMessages) -> ParkedPlace | None:
-        """The first message left; None: there is none.
+        """The first message left; None if there is none.
 
         Copies of messages that are still to come from the queue itself do not count.
         """
@@ -782,7 +782,9 @@ def failure_of(called: Called, offset: int) -> str | None:
         offset: of its only message.
     """
     context, answer, effect = called.context, called.answer, called.effect
-    rolled_back = effect.disposition is Disposition.ROLLBACK  # whatever was named, as live
+    rolled_back = (
+        effect.disposition is Disposition.ROLLBACK
+    )  # also messages that were named, as live
     if effect.acknowledges or (offset in context.finished and not rolled_back):
         return None
     if offset in context.parked:

@@ -1,7 +1,7 @@
 """The park queue of a held queue: what is appended to it, and read from it.
 
-Whatever asks the broker blocks for up to a request's time-out, and raises OrderlyError when there
-is no answer, or one that says no.
+Every call that asks the broker blocks for up to a request's time-out, and raises OrderlyError if
+there is no answer, or the broker refuses.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class KeyMessages:
 
     @property
     def first(self) -> ParkedPlace | None:
-        """The first one that was not passed; None: there is none as far as was scanned."""
+        """The first one that was not passed; None if the scanned part has none."""
         if not self._line:
             self._line.extend(self._index.lowest(_LINE))
         return self._line[0] if self._line else None

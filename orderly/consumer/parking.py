@@ -4,7 +4,7 @@
 written with the offset (`OffsetSaver.record`).
 
 A message that is parked twice, because a step in between failed, is one: readers know it by its
-source offset. So whatever fails, the same messages come again and nothing is lost.
+source offset. So if any step fails, the same messages come again and nothing is lost.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ LOOK_AT_LEASES = 1.0  # seconds between two looks at the leases
 
 
 class LockKeeper:
-    """Renews leases, at all brokers side by side.
+    """Renews leases, at several brokers in parallel.
 
     Args:
         session: the consumer's shared state; its `renew_again` is asked where a broker is silent.
@@ -45,7 +45,7 @@ class LockKeeper:
     def look(self) -> None:
         """Find the leases that have ended: handlers must know then, whoever hangs.
 
-        Looked for again and again, by the leases' own clock: the one that timers go by stands still
+        Checked again and again, by the leases' own clock: the timers' clock stops
         while the machine is suspended.
         """
         for held in self._session.held():

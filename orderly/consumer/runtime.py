@@ -310,7 +310,7 @@ class Lifecycle:
         """Join the group and begin; nothing is left running after an error.
 
         Args:
-            loop: where async handlers shall run; None: on one of our own.
+            loop: where async handlers run; None: on the consumer's own.
         """
         with self.lock:
             self.require(State.CREATED)

@@ -101,7 +101,7 @@ def handler_of(
     """Return a consumer's handler, and the topics that it is for; (): any.
 
     Raises:
-        ConfigError: something that cannot be called, no topic at all, or plain and async ones.
+        ConfigError: something that cannot be called, no topic, or plain and async ones mixed.
     """
     if not isinstance(given, Mapping):
         _check(given, "the handler")

@@ -54,7 +54,7 @@ def decoder(decode: Decode | None) -> Callable[[ReceivedMessage], Any]:
 
 
 def _of_struct(struct: Any) -> Callable[[bytes], Any]:
-    import msgspec  # noqa: PLC0415  who has a Struct has it
+    import msgspec  # noqa: PLC0415  a program with a Struct has it
 
     return partial(msgspec.json.decode, type=struct)
 

@@ -152,7 +152,7 @@ class Attempt:
         return self._context.redact_keys
 
 
-# --- what the classes of an exception say: no other try helps, or it passes by itself -------------
+# --- what the classes of an exception say: retries do not help, or the failure is transient -------
 
 
 _PASSES = (ConnectionError, TimeoutError)
@@ -163,7 +163,7 @@ class ExceptionClasses:
     """Which exceptions say something. The nearest named class decides, as with `except`.
 
     Args:
-        named: classes, and whether each passes by itself; if not, no other try helps. Besides
+        named: classes, and whether each is transient; if not, retries do not help. Besides
             these, UndecodableBody never helps; ConnectionError, TimeoutError and an OrderlyError
             that is `retriable` pass.
     """
@@ -303,7 +303,7 @@ class HandlerCall:
             return self._value(attempt.message)
         except PASSED_ON:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever a decoder raises is a failure
+        except BaseException as error:  # noqa: BLE001 - any error of a decoder is a failure
             failed = self.raised(error)
             passes = isinstance(error, _NOT_THE_BODY) or failed.kind is FailureKind.TRANSIENT
             # Its own text may show the body (pydantic's does).

@@ -99,7 +99,7 @@ class Retry:
             now: seconds.
 
         Raises:
-            Exception: whatever a rule of the user's raises.
+            Exception: an error of one of the user's rules.
         """
         state = _state(failed, number, first_at, waited, now)
         again = isinstance(failed.error, TryAgain) or self.retry is None or self.retry(state)

@@ -168,7 +168,7 @@ class DeadLetters:
     def _refusal(self, topic: str) -> OrderlyError | None:
         """Why nothing is sent to the topic that a dead letter names; None: its group consumes it.
 
-        Whatever is not known of one topic holds up no other: somebody may have made it up.
+        An unknown topic does not hold up the others: somebody may have made it up.
         """
         if not topic:
             return ConfigError(f"it does not say where it came from; {_ADVICE}")

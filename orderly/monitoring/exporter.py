@@ -331,7 +331,7 @@ def _file(name: str) -> bytes:
     return (files("orderly.monitoring") / "page" / name).read_bytes()
 
 
-# --- the same metrics through OpenTelemetry, for who has a collector and no Prometheus ------------
+# --- the same metrics through OpenTelemetry, for a collector without Prometheus -------------------
 # Names and labels are those of the table; what would be +Inf is left out. Needs the packages that
 # `pushing` names.
 

@@ -1,6 +1,6 @@
 """Who holds which queue, as the members themselves report it, and what is wrong with that. Pure.
 
-No broker reports who has its locks, and asking for a lock takes it. So this is what clients say
+No broker reports its locks, and asking for a lock takes it. So this is what clients say
 of themselves: of a member that did not answer, or runs behind a proxy, nothing is known.
 """
 
@@ -108,7 +108,7 @@ class JudgedLock:
         why: the same in words; "" if nothing is wrong.
         free_within: seconds until the broker frees the lock, at the latest, unless it is renewed:
             by a client that nobody can ask, as a closed consumer whose handler still runs. None:
-            it is renewed as it should be, or who has it gives it back itself.
+            it is renewed as it should be, or its owner gives it back.
     """
 
     lock: ReportedLock

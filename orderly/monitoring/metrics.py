@@ -39,7 +39,7 @@ class GroupSubject:
 
     @property
     def dead_letters_age(self) -> float | None:
-        """Seconds since the oldest dead letter was stored; None: not known, or there is none."""
+        """Seconds since the oldest dead letter was stored; None: not known, or no dead letters."""
         dead = self.status.dead
         if dead is None or dead.oldest_at is None:
             return None
@@ -373,7 +373,7 @@ class Blocks:
 
 
 def label(name: str, value: str) -> str:
-    r"""One label, safe whatever the value is: bounded, and quotes, `\` and controls escaped."""
+    r"""One label, safe for any value: bounded, and quotes, `\` and controls escaped."""
     return f'{name}="{_escaped(value)}"'
 
 

@@ -319,11 +319,11 @@ class Findings:
         if self.fitting:
             return (
                 f"{_named(self.fitting)} puts all of them there, which may be chance:"
-                f" {counted(self.keys, 'key')} are too few to tell."
+                f" {counted(self.keys, 'key')} are too few to be sure."
             )
         return (
             "No selector known here explains where they lie: producers choose in a way of their"
-            f" own, or {counted(self.keys, 'key')} are too few to tell."
+            f" own, or {counted(self.keys, 'key')} are too few to be sure."
         )
 
     def _parts(self) -> str:

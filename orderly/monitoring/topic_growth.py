@@ -1,4 +1,4 @@
-"""More queues for a topic whose keys keep their order: drained first, or not at all.
+"""More queues for a topic whose keys keep their order: only after it is drained.
 
 A key's queue is its hash modulo the number of queues, so more queues move keys; a message in its
 new queue may be handled before earlier ones in the old queue. Nothing must be left in those.
@@ -136,7 +136,7 @@ class Wait:
         )
 
     def unknown(self, error: OrderlyError, now: float) -> None:
-        """A look failed: the silence begins anew."""
+        """A look failed: the silence starts over."""
         self.reason = f"not known: {error}"
         self._still_since = now
 
@@ -385,7 +385,7 @@ def _opened(plan: GrowthPlan) -> Steps:
 def _each(
     settings: Mapping[str, TopicConfig],
 ) -> Generator[Step, Any, dict[str, BaseException]]:
-    """Do it on every broker whatever happens; what failed, by broker."""
+    """Do it on every broker, even if some fail; returns the failures by broker."""
     left: dict[str, BaseException] = {}
     for broker, config in settings.items():
         try:
@@ -543,8 +543,8 @@ class TopicGrowth:
     def producers(self) -> dict[str, int] | None:
         """How many producers are connected, by group; None: not known.
 
-        Of whatever topic: which ones they send to nobody knows, and an idle one shows nowhere else.
-        That of every Java client, consumers too, is left out.
+        Of all topics, since a broker does not know which ones a producer sends to. Only here an
+        idle producer shows. The producer inside every Java client, consumers too, is left out.
         """
         try:
             found = self._client.groups.producers()

@@ -170,7 +170,7 @@ class Library:
         path: of the library.
 
     Raises:
-        NativeLibraryError: there is none, or it cannot be loaded.
+        NativeLibraryError: not found, or it cannot be loaded.
     """
 
     def __init__(self, path: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """The listener over librocketmq: a callback whose answer says what came of the message.
 
 For our NativeConsumer, and for `rocketmq.client.PushConsumer(group, orderly=True).subscribe(topic,
-callback)` of rocketmq-client-python. In that package a raise ends in whatever the C call's return
-slot holds, and a 0 there acknowledges the message; so nothing is ever raised here.
+callback)` of rocketmq-client-python. In that package an exception leaves a random return value for
+the C call, and a 0 acknowledges the message; so nothing is ever raised here.
 
 librocketmq brings a failed message again within a second (after 15 times: 5 s) and takes no wish;
 the more it pulls meanwhile, the sooner. So a wait is kept by turning the message away until then
@@ -131,7 +131,7 @@ def _decoded(text: bytes | None) -> str:
 
 
 def refusal(what: str) -> UnsupportedByDriver:
-    """Return the error that says that the native driver has no `what`, and who has."""
+    """Return the error that says that the native driver has no `what`, and which class has."""
     return UnsupportedByDriver(
         f"librocketmq has no {what}: use orderly.OrderlyConsumer, which speaks to the brokers"
         " itself (docs/how-to/native.md)"
@@ -247,7 +247,7 @@ class NativeListener:
         self._log = get_logger("orderly.native", redact=self._redacts)
 
     def __call__(self, message: Any) -> ConsumeStatus:
-        """Handle a message; raises nothing, whatever happens.
+        """Handle a message; never raises.
 
         Args:
             message: of rocketmq-client-python, or the C side's pointer to one.

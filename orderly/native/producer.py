@@ -2,7 +2,7 @@
 
 A callback calls our selectors. It gets the number of queues, nothing more, and what it returns is
 used unchecked. It cannot refuse either, and an exception would count as 0, the first
-queue. So whatever is wrong is kept, and the message is given a topic that no broker takes.
+queue. So an error is kept, and the message gets a topic that no broker accepts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Layouts:
     """How many queues each topic has, pinned. Thread-safe.
 
     Args:
-        layout: "strict": what the first send sees; "loose": whatever each send sees; or a pin.
+        layout: "strict": what the first send sees; "loose": what each send sees; or a pin.
 
     Raises:
         ConfigError: a pin that cannot be read.
@@ -195,7 +195,7 @@ def native_message(
 
 _STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 _NO_RETRIES = 0  # any other number has librocketmq retry on ANOTHER queue: out of order
-_LARGEST = 2**31 - 1  # a C int; more would begin anew below 0, unheard
+_LARGEST = 2**31 - 1  # a C int; more would silently wrap below 0
 _SOME_ARGUMENT = 1  # a null pointer is refused; nothing reads it
 
 

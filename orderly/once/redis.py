@@ -1,6 +1,6 @@
 """The row in Redis, checked and set by one Lua script that runs the effect as well.
 
-Redis has no transaction that could be open while a handler works: what shall happen once must be
+Redis has no transaction that could be open while a handler works: what must happen once must be
 commands for the script. A row that is set before an effect elsewhere would lose the effect at a
 crash, one that is set after it would repeat it; so there is no call without commands.
 """

@@ -7,7 +7,7 @@
     offset above, id among the last ones     DUPLICATE       the message's
     offset above, or no row                  APPLY           the message's
 
-It suffices because a key's messages come in order: whatever is at or below the row's offset was
+It suffices because a key's messages come in order: everything at or below the row's offset was
 applied, and nothing above it was. The rule and the names of rows are pure; `report_refusal`
 writes to the log.
 """
@@ -88,7 +88,7 @@ def decide(row: Row | None, arrival: Arrival) -> tuple[Verdict, Row]:
     The row never goes back: neither its offset, nor its token, nor its time.
 
     Args:
-        row: of the message's key; None if there is none yet.
+        row: of the message's key; None if it has none yet.
         arrival: the message.
     """
     if row is None:
@@ -138,7 +138,7 @@ class Owner(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the topic was made anew."""
+        """How often the topic was recreated."""
 
     @property
     def key(self) -> Hashable | None:
@@ -170,8 +170,8 @@ class Naming:
     """How rows are named.
 
     Args:
-        cluster: tells brokers of the same name in two clusters apart.
-        generation: raised by 1 to begin anew with all rows; what the consumer counts is added.
+        cluster: distinguishes brokers of the same name in two clusters.
+        generation: raised by 1 to start over with all rows; the consumer's count is added.
         redact: store and log hashes of keys, not keys.
 
     Raises:

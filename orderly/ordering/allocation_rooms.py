@@ -1,4 +1,4 @@
-"""Allocation where brokers stand in machine rooms: consume there only, or there first."""
+"""Allocation by machine room: consume only the brokers of a room, or those first."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Failure:
 
     Attributes:
         reason: why it is parked.
-        attempts: how often it was tried; 0: not at all.
+        attempts: how often it was tried; 0: never.
         fingerprint: of the failure, for people (see `ordering.fingerprint`); None: not known.
         first_error, last_error: of its attempts; None: not known.
         error: what was raised last, for the log only.

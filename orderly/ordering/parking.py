@@ -228,7 +228,7 @@ def _over(what: str, present: int, more: int, limit: int) -> str:
 
 
 WINDOW = 300.0  # seconds
-FREE = 5  # keys that may be parked whatever was seen
+FREE = 5  # keys that can be parked, however few were seen
 _MOST = 10_000  # keys remembered; with more in the window the limit is a little stricter
 
 

@@ -138,7 +138,7 @@ class VerdictReason(Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a verdict stands on.
+    """The reasons of a verdict.
 
     Attributes:
         attempts: of this message, those too close together counted as one.
@@ -173,7 +173,7 @@ class PoisonVerdict:
         finding: what the message needs.
         reason: the rule that decided.
         wait: seconds until the next try; 0.0 after POISON. Spread it by chance.
-        evidence: what it stands on.
+        evidence: its reasons.
         circuit: the one that holds the key; closed if none does.
     """
 
@@ -450,7 +450,7 @@ class RecentTries:
         return len(sharers) - (key in sharers) + sum(k != key and k not in sharers for k in of_late)
 
     def newest(self, key: Hashable, fingerprint: str) -> float:
-        """Return when the last other key that fails with it began to; -inf: there is none."""
+        """Return when the last other key that fails with it began to; -inf if there is none."""
         sharers = self._sharers.get(fingerprint, {})
         return next((sharers[k] for k in reversed(sharers) if k != key), float("-inf"))
 
@@ -480,7 +480,7 @@ class Verdicts:
         late), or most of the others do. A message is bad by itself; what many share is a
         dependency, a deploy, a tenant. The circuit of that fingerprint opens and holds these keys
         only, unless the failure went away for others within the window: then each waits for
-        itself. What was counted in an outage proves nothing afterwards and is counted anew.
+        itself. What was counted in an outage proves nothing afterwards, so counting starts over.
     3.  A message that was found poisoned and comes again, because parking failed, needs its proof
         again, but none of the rules 5 to 7.
     4.  Enough of a proof, or TOO_EARLY:
@@ -507,7 +507,7 @@ class Verdicts:
     All that is wrong in one direction: a bad message that is taken for an outage waits, and holds
     up its own key only; nothing is lost or moved.
 
-    Not thread-safe. Memory is bounded whatever the number of keys and fingerprints. Times are
+    Not thread-safe. Memory is bounded for any number of keys and fingerprints. Times are
     seconds of a clock that does not jump; an earlier time than the last one counts as that one.
     """
 

@@ -404,7 +404,7 @@ class StateWriter:
     def fencing_token(self) -> int:
         """The token as programs are given it: a time, then the offset of the acquire record.
 
-        It rises also where the state topic was made anew, or lost its last records, and offsets
+        It rises even if the state topic was recreated, or lost its last records, and offsets
         come again; and for the sake of the offset where the broker's clock was set back.
         """
         return (max(0, self._token_time - TOKEN_EPOCH) << _TOKEN_BITS) + self.token
@@ -475,7 +475,7 @@ class StateWriter:
 
         Raises:
             LockLost: another owner was confirmed, or the broker lost records. Commit nothing; the
-                queue must be taken anew.
+                queue must be taken again.
             OrderlyError: it may or may not be written. Calling it again, with newer values or the
                 same, is right.
         """
@@ -496,7 +496,7 @@ class StateWriter:
     def begin_generation(
         self, low: int, kept: ParkingState, window: tuple[int, ...] = ()
     ) -> Dialogue[None]:
-        """Write that the source topic was made anew: nothing of the former one is finished here.
+        """Write that the source topic was recreated: nothing of the former one is finished here.
 
         Args:
             low: the minimum of the new one, which is committed.

@@ -64,7 +64,7 @@ def _settle(pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process in the middle of whatever it does once the parent is gone.
+    """End this process, in the middle of its work, once the parent is gone.
 
     The broker gives the queue to another member soon, so a handler must not go on for long.
     """

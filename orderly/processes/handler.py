@@ -85,7 +85,7 @@ class ProcessHandler:
         """
         worker = self._claim(context)
         try:
-            # Whatever is no answer to this mypy cannot see: the consumer judges it.
+            # mypy cannot see a wrong answer to this: the consumer judges it.
             return worker.call(messages, context)  # type: ignore[no-any-return]
         except WorkerDied as error:
             at = where(self._group, context.message_queue, messages[0])

@@ -155,7 +155,7 @@ class Dispatch:
                 sender.resume(lane)
 
     def close(self) -> None:
-        """Fail what is not stored; whatever comes later fails at once."""
+        """Fail what is not stored; later messages fail at once."""
         cause = LifecycleError("the producer was closed before the message was acknowledged")
         with self._lock:
             self._closed = True

@@ -1,7 +1,7 @@
 """A topic's queues, as long as they are those that this producer counts on, and its declared type.
 
 Strict: the layout first seen, or the one configured, is pinned; another one is refused. Loose:
-each change is followed and logged, as Java follows it silently. A broker stores whatever it is
+each change is followed and logged, as Java follows it silently. A broker stores everything it is
 sent over remoting; only proxies look at a topic's type. So it is asked for here, once for each
 topic that keyed messages are sent to.
 """
@@ -135,7 +135,7 @@ class Topics:
 
         Args:
             topic: its name.
-            ordered: for messages that have an order to keep. Without: whatever the route lists
+            ordered: for messages that have an order to keep. Without: all queues the route lists
                 now will do, nothing is pinned.
 
         Raises:

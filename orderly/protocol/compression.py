@@ -72,7 +72,7 @@ def decompress(kind: int, data: bytes, limit: int) -> bytes:
     if reader is None:
         raise ProtocolError(f"a body is compressed in a way unknown here ({kind})")
     try:
-        # One byte more than allowed tells a body at the limit from one beyond it.
+        # One byte more than allowed distinguishes a body at the limit from one beyond it.
         result, complete = reader(data, limit + 1)
     except ImportError as error:
         raise UndecodableBody(

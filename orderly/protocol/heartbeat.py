@@ -139,7 +139,7 @@ class Subscription:
         return cls(topic, expression, tags, frozenset(map(java_string_hash, tags)), version)
 
     def matches(self, tag: str | None) -> bool:
-        """Tell whether a message with this tag is wanted; the broker only compares hashes."""
+        """Whether a message with this tag is wanted; the broker only compares hashes."""
         return not self.tags or tag in self.tags
 
 

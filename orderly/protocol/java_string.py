@@ -1,4 +1,4 @@
-"""Java's String.hashCode, on which queue selection and the broker's tag filter stand.
+"""Java's String.hashCode, which queue selection and the broker's tag filter use.
 
 Queue selectors are elsewhere (`orderly.selectors`); this is the one function both need.
 """

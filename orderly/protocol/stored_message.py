@@ -82,7 +82,7 @@ _HEADS = {
     _STORE_V6: _Head(8, 20),
     _HOSTS_V6: _Head(20, 20),
 }
-_HEAD_BITS = 39  # the byte of the head with the bits that tell which of them it is
+_HEAD_BITS = 39  # the byte of the head with the bits that say which of them it is
 _QUEUE_OFFSET = Struct(">20xq")
 _TOPIC_SIZES = {MAGIC_V1: Struct(">B"), MAGIC_V2: Struct(">h")}
 _PROPERTIES_SIZE = Struct(">h")

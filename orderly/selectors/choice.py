@@ -51,7 +51,7 @@ class SingleQueue:
         """
         if self.index >= len(queues):
             raise ConfigError(
-                f"topic {message.topic} has {len(queues)} queues; there is none at {self.index}"
+                f"topic {message.topic} has {len(queues)} queues; index {self.index} is too high"
             )
         return queues[self.index]
 
@@ -95,7 +95,7 @@ class RandomQueue:
 
 
 # --- the one table of the selectors that look at a key --------------------------------------------
-# Whatever offers a choice of selectors by name, or asks which of them put messages where they lie,
+# Everything that offers selectors by name, or asks which of them put messages where they are,
 # reads this table.
 
 
@@ -124,7 +124,7 @@ class Rule:
 
 
 def stored_number(key: str) -> int | None:
-    """The number that a key's text stands for, written as a producer writes it; None: no number."""
+    """The number that a key's text means, written as a producer writes it; None: not a number."""
     digits = key.removeprefix("-")
     if not digits.isdecimal() or not digits.isascii() or len(digits) > _INT_DIGITS:
         return None

@@ -294,7 +294,7 @@ def find_option(name: str, options: Iterable[Option]) -> Option:
         options: those that there are.
 
     Raises:
-        ConfigError: there is none; the text names the one that was probably meant.
+        ConfigError: no such option; the text names the one that was probably meant.
     """
     known = {option.name.lower(): option for option in options}
     found = known.get(name.lower())

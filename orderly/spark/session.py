@@ -55,7 +55,7 @@ def get_session(
 
 
 def _running() -> SparkSession | None:
-    with contextlib.suppress(PySparkRuntimeError):  # there is none, neither of another thread
+    with contextlib.suppress(PySparkRuntimeError):  # no session, not even of another thread
         return SparkSession.active()
     return None
 
@@ -100,7 +100,7 @@ def check_java() -> Path:
     """Find the Java that Spark will start.
 
     Raises:
-        ConfigError: there is none, or it is older than 17.
+        ConfigError: no Java, or it is older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")

@@ -338,7 +338,7 @@ class EmbeddedCluster:
         """One broker; id 0 is the master.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: no such broker.
             LifecycleError: the cluster does not run.
         """
         check_text("name", name)

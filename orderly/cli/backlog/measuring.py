@@ -137,7 +137,7 @@ def require_measured(snapshot: Snapshot, selection: Selection) -> None:
 
 
 def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:
-    """Give up in time, whatever hangs: a checker that is late reports nothing."""
+    """Give up in time, even if something hangs: a late checker reports nothing."""
     limit = pace.samples * pace.timeout + (pace.samples - 1) * pace.interval + _GRACE
     answers: SimpleQueue[Snapshot | BaseException] = SimpleQueue()
 

@@ -1,6 +1,6 @@
 """`orderly backlog watch`: the backlog as it changes.
 
-A terminal's display is drawn anew; in a pipe lines are appended.
+A terminal's display is redrawn; in a pipe lines are appended.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def follow(settings: CommonOptions, watch: WatchOptions) -> int:
 
 
 def _looks(settings: CommonOptions, watch: WatchOptions) -> Iterator[Snapshot | OrderlyError]:
-    """A snapshot every so often, or why there is none."""
+    """A snapshot at each interval, or the reason why it is missing."""
     selection = watch.names.selection(settings)
     with settings.client(watch.timeout) as client:
         observer, backlog = _observer(client, selection, watch.timeout), Backlog()

@@ -206,7 +206,7 @@ def judge_run(
 ) -> DemoReport:
     """Hand the records to the oracle, and put everything together.
 
-    The consumers order by key, so each aircraft is judged by itself.
+    The consumers order by key, so each aircraft is judged alone.
     """
     events = stream.events
     records = [

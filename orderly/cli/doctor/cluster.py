@@ -81,7 +81,7 @@ class ServerAnswer:
     Attributes:
         version: number of the server's release; None: it did not answer.
         body: of an answer that says yes.
-        error: why there is none.
+        error: why it is missing.
         sent, came: seconds since the epoch, by our clock.
         is_proxy: a proxy refused it.
     """

@@ -78,7 +78,7 @@ class _Start:
         self.routes: dict[str, TopicRoute] = {}
 
     def look(self) -> None:
-        """Go through it; whatever is found is in `findings`."""
+        """Check everything; the results are in `findings`."""
         group = self._wanted.group
         for topic in self._wanted.topics:
             with contextlib.suppress(OrderlyError):  # reported below; a proxy's routes tell whom
@@ -376,7 +376,7 @@ def _trials(
 
 
 def _refusal(ask: Callable[[], object]) -> NoPermission | None:
-    """Whether it is refused; what is not answered at all is reported elsewhere."""
+    """Whether it is refused; a missing answer is reported elsewhere."""
     try:
         ask()
     except NoPermission as error:

@@ -80,7 +80,7 @@ class Range:
 
     @property
     def never(self) -> bool:
-        """Whether no value at all is a reason for an alert."""
+        """Whether no value is a reason for an alert."""
         return not self.inside and (self.low, self.high) == (-math.inf, math.inf)
 
     def hides(self, other: Range) -> bool:

@@ -2,7 +2,7 @@
 
 The order of the members is the order of the rules: of several that apply, the first counts. What
 is critical comes before what is worth a warning, so nothing hides what is worse. Parked keys are
-no state: a queue has them beside whatever state it is in.
+not a state: a queue can have them in any state.
 """
 
 from __future__ import annotations

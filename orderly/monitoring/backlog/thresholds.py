@@ -175,7 +175,7 @@ def judge(groups: Sequence[GroupStatus], thresholds: Thresholds) -> Judgement:
     """Judge groups.
 
     Args:
-        groups: if there is none, nothing was measured: UNKNOWN.
+        groups: if empty, nothing was measured: UNKNOWN.
         thresholds: of each group's sums (`head_age` is the oldest queue's, `drain_eta` the slowest
             queue's, `retention_eta` that of the queue eaten first).
     """

@@ -112,7 +112,7 @@ class Monitor:
     def _round(self) -> None:
         try:
             snapshot = self._look()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next scan may succeed
+        except Exception as error:  # noqa: BLE001 - the next scan can succeed
             self._failed(error)
             return
         _log_changes(self._latest, snapshot)

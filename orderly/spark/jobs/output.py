@@ -150,7 +150,7 @@ class Output:
     # --- what is there already --------------------------------------------------------------------
 
     def _former(self) -> list[str]:
-        """The names of the parts of an earlier or a half-way output; [] if there is none."""
+        """The names of the parts of an earlier or a partial output; [] if there is no output."""
         text = self._files.read(RESULT)
         if text is not None and not self._overwrite:
             raise ConfigError(

@@ -388,7 +388,7 @@ def check_same_plan(plan: TableReplayPlan, wanted: Mapping[str, Any]) -> None:
 
 
 # --- the copies: which messages of the table are in a topic, by the id that each carries ----------
-# So a replay that broke off goes on exactly where it stopped, whatever it had sent: the topic
+# So a replay that broke off goes on exactly where it stopped: the topic
 # itself is the record. It must still hold what was sent; what expired meanwhile would be sent
 # again.
 

@@ -101,7 +101,7 @@ def numbered(selected: DataFrame) -> DataFrame:
     """Add `place` ("topic/broker/queue/offset"), and `position`, which rises within each key.
 
     `position` is the time of storing in milliseconds, shifted by 20 bits, plus a number among those
-    of the same millisecond; where a broker's clock went back, the time stands still. So it rises
+    of the same millisecond; where a broker's clock went back, the time stays. So it rises
     over several replays, too, and a consumer may go by it (`orderly.spark.stamps`).
     """
     of_key, of_queue = Window.partitionBy(KEY), Window.partitionBy(KEY, "broker", "queue_id")

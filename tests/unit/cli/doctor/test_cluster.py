@@ -27,7 +27,7 @@ def test_all_is_well(doctor, fake):
     assert found.of(fake.namesrv) == [("OK", "5.5.0, knows broker-a, broker-b", "")]
     assert found.of("broker-a") == [("OK", f"5.5.0 at {fake.broker_address}", "")]
     assert found.of("broker-b settings") == [
-        ("OK", "ASYNC_MASTER, keeps messages for 3d, makes groups: yes", "")
+        ("OK", "ASYNC_MASTER, keeps messages for 3d, creates groups: yes", "")
     ]
     ((state, text, _),) = found.of("broker-b clock")
     assert state == "OK"
