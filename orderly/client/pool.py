@@ -178,8 +178,8 @@ class Connections:
             _log.warning(
                 "keys.not_encrypted",
                 address=address,
-                hint="requests are signed, and not encrypted: who reads the network can repeat"
-                " them, and try what the secret key is; have the servers speak TLS, and set"
+                hint="requests are signed but not encrypted: anybody on the network can repeat"
+                " them, and guess at the secret key; turn TLS on at the servers, and set"
                 " tls=True (ORDERLY_TLS)",
             )
 

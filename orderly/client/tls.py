@@ -17,7 +17,7 @@ from orderly.errors import ConfigError, ConnectFailed
 from orderly.log import get_logger
 
 _AUTHORITY = (
-    "no authority that is trusted here signed its certificate; set tls_ca_file"
+    "no authority that this client trusts signed its certificate; set tls_ca_file"
     " (ORDERLY_TLS_CA_FILE) to the certificate of the authority that did, in PEM"
 )
 _NAME = (
@@ -294,6 +294,6 @@ def _warn_of_no_verification() -> None:
     """Once in a process; an application may make many clients."""
     _log.warning(
         "tls.not_verified",
-        hint="tls_verify='none' is insecure: anybody on the way can pose as the broker, read and"
+        hint="tls_verify='none' is insecure: anybody on the way can act as the broker, and read and"
         " change messages; set tls_ca_file and tls_verify='host' or 'chain'",
     )

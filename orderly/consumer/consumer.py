@@ -513,7 +513,7 @@ def check_key(config: ConsumerConfig, key: Callable[[ReceivedMessage], Hashable]
     """
     if key is not sharding_key and not config.by_key:
         raise ConfigError(
-            "key= decides nothing with order='queue': pass"
+            "key= has no effect with order='queue': pass"
             " config=ConsumerConfig(order='key'), or leave key out"
         )
 

@@ -434,7 +434,7 @@ class Replay:
         if messages is None:
             parked = self._parked
             if parked is None:
-                self._ending.refuse(f"key {self._command.key!r} is not parked any more")
+                self._ending.refuse(f"key {self._command.key!r} is no longer parked")
                 return True
             messages = self._messages = self._begin(parked)
             if self._is_lost(parked, messages):

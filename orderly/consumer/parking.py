@@ -187,7 +187,7 @@ class Parker:
         parking, others = held.owned.parking, held.being_parked
         coming = sum(not parking.parked(key) for key in others)
         if coming and not parking.parked(lane_key) and len(parking) + coming >= share.keys:
-            return f"{coming} more keys are just being parked; the queue's share is {share.keys}"
+            return f"{coming} more keys are being parked now; the queue's share is {share.keys}"
         messages += sum(count for count, _ in others.values())
         size += sum(of_key for _, of_key in others.values())
         return limit_reached(share, parking, lane_key, messages, size)

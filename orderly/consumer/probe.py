@@ -39,7 +39,7 @@ class Probe(Server):
     def _answer(self, question: HttpRequest) -> HttpResponse:
         answer = _ANSWERS.get(question.path)
         if answer is None:
-            text = f"there is only {', '.join(_ANSWERS)}"
+            text = f"unknown path; the probe has {', '.join(_ANSWERS)}"
             return _json(json.dumps({"error": text}), HTTPStatus.NOT_FOUND)
         try:
             well, body = answer(self._read())

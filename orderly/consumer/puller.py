@@ -208,7 +208,7 @@ class Puller:
             bytes=error.size,
             max_frame=self._session.client.config.max_frame,
             retry_in_seconds=_LARGE_RETRY,
-            hint=f"set ClientConfig.max_frame to {error.size} or more; it is not skipped",
+            hint=f"set ClientConfig.max_frame to {error.size} or more; the message is not skipped",
         )
 
     def _master(self, held: HeldQueue) -> str | None:
@@ -448,7 +448,7 @@ class Puller:
             held.log.warning(
                 "offset.illegal_for_former_owner",
                 correct=correct,
-                hint="if the offset was reset just now, look whether the present owner went on from"
+                hint="if the offset was reset just now, check that the present owner went on from"
                 " there",
             )
 

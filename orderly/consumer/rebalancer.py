@@ -184,7 +184,7 @@ class Rebalancer:
             "member.not_listed",
             subscribed=topic,
             members=tuple(members),
-            hint="if this stays, create the group at the broker",
+            hint="if this lasts, create the group at the broker",
         )
 
     def _report_idle(self, topic: str, outlook: Outlook) -> None:

@@ -323,7 +323,7 @@ class HandlerCall:
         """
         longest = delivery.context.max_suspend
         if too_long(answer, longest):
-            text = f"answered {answer}; {longest:g} s is the longest here"
+            text = f"answered {answer}; {longest:g} s is the longest allowed here"
             return FailedCall(text, answered("Suspend, too long"))
         if isinstance(answer, FINAL):
             return answer
@@ -334,7 +334,7 @@ class HandlerCall:
             with suppress(BaseException):
                 answer.close()  # nobody will await it, which Python would warn of
         kind = type_text(answer)
-        text = f"answered {kind}, which is no outcome; `return Ack()` acknowledges"
+        text = f"answered {kind}, which is not an outcome; `return Ack()` acknowledges"
         return FailedCall(text, answered(kind))
 
 

@@ -131,7 +131,7 @@ class Rules:
         ):
             require(
                 self.poison is not None or idle,
-                f"{name} decides nothing with poison=None, which finds no message poisoned:"
+                f"{name} has no effect with poison=None, which finds no message bad:"
                 " leave one of them out",
             )
 

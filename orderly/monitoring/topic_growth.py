@@ -327,7 +327,7 @@ def _not_written(watch: float) -> Steps:
     count = new_messages(before, after)
     if count:
         raise OrderlyError(
-            f"the topic is written to: {count} messages in the last {watch:g} s. Stop its producers"
+            f"the topic gets messages: {count} messages in the last {watch:g} s. Stop its producers"
             " first, or give them the new layout as their pin, with which they wait by themselves;"
             " nothing was changed"
         )

@@ -123,7 +123,7 @@ class PullGate(Enum):
     OPEN = "pull"
     DROPPED = "the queue is being given up"
     NOT_LOCKED = "the lease ran out"
-    PAUSED = "paused by the user"
+    PAUSED = "paused by the program"
     BUSY = "a pull is under way"
     FULL = "enough is cached; consuming reopens the gate"
 

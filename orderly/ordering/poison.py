@@ -106,33 +106,35 @@ CLOSED = Circuit(CircuitState.CLOSED, since=float("-inf"))
 
 
 class FailureKind(Enum):
-    """What the user's named exception classes say of a failure."""
+    """What `on_error` says about a failure by its exception class."""
 
     ORDINARY = "no class says anything"
-    FATAL = "no other try helps"
-    TRANSIENT = "it passes by itself"
+    FATAL = "retries do not help"
+    TRANSIENT = "it is transient"
 
 
 class Finding(Enum):
     """What a failing message needs."""
 
     RETRY = "try again"
-    POISON = "the message is bad: no try will help"
-    OUTAGE = "something else is bad: parking would hit the innocent"
+    POISON = "the message is bad: retries do not help"
+    OUTAGE = "something else is down: parking would hit good messages"
 
 
 class VerdictReason(Enum):
-    """Why; each is a rule of `Verdicts`."""
+    """The reason; each is a rule of `Verdicts`."""
 
     TOO_EARLY = "not enough tries, or not far enough apart"
-    NO_CONTROL = "too few other keys succeeded meanwhile to tell the message from the handler"
-    FATAL = "no other try helps a failure of this kind"
+    NO_CONTROL = (
+        "too few other keys succeeded meanwhile to know whether the message or the handler is bad"
+    )
+    FATAL = "retries do not help against a failure of this kind"
     SAME_FAILURE = "it fails in the same way each time, while other keys succeed"
-    EXHAUSTED = "it fails on and on, while other keys succeed"
+    EXHAUSTED = "it has failed for too long, while other keys succeed"
     MOST_FAIL = "most other keys fail, too"
     SHARED = "other keys fail in the same way"
-    UNPAID = "too few other keys succeeded since the last poison: a bad deploy, perhaps"
-    BUDGET = "as many messages as may be were found poisoned of late"
+    UNPAID = "too few other keys succeeded since the last bad message: perhaps a bad deploy"
+    BUDGET = "the limit of bad messages (most_poisoned) is reached"
 
 
 @final

@@ -141,6 +141,6 @@ def _log_abort(plan: WritePlan, batch_id: int | None) -> None:
         "sink.aborted",
         topic=plan.topic,
         batch_id=batch_id,
-        hint="what was acknowledged before stays in the topic; written again, it is there twice"
-        " with the same ORDERLY_ID",
+        hint="acknowledged messages stay in the topic; written again, they are there twice,"
+        " each with the same ORDERLY_ID",
     )

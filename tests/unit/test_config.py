@@ -217,7 +217,7 @@ def test_the_longest_wait_is_a_keys_own_or_a_short_one_of_the_whole_queue():
 )  # fmt: skip
 def test_what_decides_nothing_by_queue_is_refused(setting):
     (name,) = setting
-    with pytest.raises(ConfigError, match=f"{name} decides nothing with order='queue'"):
+    with pytest.raises(ConfigError, match=f"{name} has no effect with order='queue'"):
         ConsumerConfig(**setting)
     assert ConsumerConfig(order="key", **setting)
 

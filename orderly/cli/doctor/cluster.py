@@ -183,7 +183,7 @@ def _proxy(address: str, answer: ServerAnswer) -> DoctorFinding:
     found = f"a proxy, {release_of(answer.version or 0)}, in place of a name server"
     advice = (
         "consumers and producers work through it, within the limits in docs/how-to/proxy.md; name"
-        " the name servers for this command, backlog, topics and all other commands that ask brokers"
+        " the name servers for this command, backlog, topic and all other commands that ask brokers"
     )
     return DoctorFinding("name servers", address, FindingState.OK, found, advice)
 

@@ -225,7 +225,7 @@ def _somebodys(path: str) -> str:
 
 
 def _not_ours(root: str) -> str:
-    return f"the {RESULT} in {root} is none of a job of orderly: give another directory"
+    return f"the {RESULT} in {root} was not written by an orderly job: give another directory"
 
 
 def _writer() -> Any:

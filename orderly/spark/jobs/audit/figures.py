@@ -85,7 +85,7 @@ def why_not(found: AuditFigures, seq_property: str) -> str:
     """Why nothing was judged."""
     if not found.messages:
         lost = f"; {plural(found.lost, 'message')} gone" if found.lost else ""
-        return f"there are no messages in what was read{lost}"
+        return f"no messages were read{lost}"
     if found.keyless == found.messages:
         return f"none of {plural(found.messages, 'message')} has a sharding key"
     return (

@@ -141,7 +141,7 @@ def _keys(found: AuditFigures, rows: ShownRows, settings: AuditSettings) -> Sect
     ]  # fmt: skip
     plots = [_picture(number, it, settings) for number, it in enumerate(rows.pictures)]
     return Section(
-        "Keys with something wrong",
+        "Keys with errors",
         "In order a key rises from left to right. Messages are shown as they were stored, around"
         " the first thing that is wrong.",
         plots=plots,
@@ -234,7 +234,7 @@ def _when(rows: ShownRows) -> Section | None:
         Stick(label, known.get(place, 0), Verdict.CRITICAL)
         for place, label in enumerate(axis_times(spans))
     ]
-    caption = f"Things that are wrong, by when they were stored, for each {duration(rows.span)}"
+    caption = f"Errors by the time of storing, for each {duration(rows.span)}"
     return Section("When", plots=[Plot(caption, columns("when", sticks, "stored", mean=False))])
 
 
@@ -257,7 +257,7 @@ def _queues(rows: ShownRows) -> Section | None:
     found = [
         Bar(_queue(row), _wrong(row), count(_wrong(row)), Verdict.CRITICAL) for row in wrong[:_BARS]
     ]
-    plots = [Plot("Things that are wrong, by queue", bars("queues", found))] if found else []
+    plots = [Plot("Errors by queue", bars("queues", found))] if found else []
     left_out = len(rows.queues) - len(shown)
     return Section("Queues", plots=plots, tables=[Table(headings, shown, left_out, "queue")])
 

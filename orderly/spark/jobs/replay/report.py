@@ -162,7 +162,7 @@ def _against(result: ReplayResult) -> Iterator[Section]:
         of="objection",
     )
     yield Section(
-        "What speaks against it",
+        "Objections",
         "The copies come behind everything that is stored now. These groups have consumed messages"
         " that were sent after the originals; known: the table shows one of a selected key.",
         tables=[table],

@@ -114,7 +114,9 @@ def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = sile
         OrderlyError: a broker does not answer, or what was sent cannot be looked up any more.
     """
     if settings.send and not settings.directory:
-        raise ConfigError("to send, a directory is needed: for the plan, to go on after a crash")
+        raise ConfigError(
+            "sending needs a directory for the plan, so that it can go on after a crash"
+        )
     files = files_at(spark, settings.directory) if settings.directory else None
     if files is None or not settings.send:
         return _run(spark, settings, files, progress)
@@ -130,7 +132,7 @@ def _run(
     table = load_table(spark, settings.table, settings.table_format)
     if begun is not None:
         table = up_to(table, begun.ends)
-    with progress("looking where the table's queues begin and end"):
+    with progress("finding where the table's queues begin and end"):
         covered = spans(table)
     settings.selection.require_known(span.queue for span in covered)
     selected = settings.selection.of(table)
@@ -178,7 +180,7 @@ def _wanted(settings: ReplaySettings) -> dict[str, Any]:
 
 
 def _look(settings: ReplaySettings, selected: DataFrame, progress: Progress) -> ReplayResult:
-    with progress("counting what is selected"):
+    with progress("counting the selected messages"):
         parts = by_key_and_queue(selected).persist(StorageLevel.MEMORY_AND_DISK)
         keys = by_key(parts)
         amount = extent(keys)
@@ -263,7 +265,7 @@ def _send(
     rows = keys_as_numbers(rows) if settings.selector == "numeric_mod" else rows
     before = 0
     if is_begun:
-        with progress("looking up what is sent already"):
+        with progress("finding the messages that are sent already"):
             there = copies(spark, settings.access, plan.target, plan.starts)
             rows = rows.join(there, PLACE, "left_anti")
             before = there.join(keyed.select(place()), PLACE, "left_semi").count()
@@ -277,7 +279,7 @@ def _send(
                 selector=settings.selector,
                 **options,
             )
-    with progress("looking whether all is there"):
+    with progress("checking that everything is there"):
         known, stored = _stored(settings, plan, keyed, found.due)
     sent, missing = found.due - before, found.due - known
     return replace(found, before=before, sent=sent, repeated=stored - known, missing=missing)
