@@ -473,44 +473,46 @@ _GROWTH = 4.0
 class Verdicts:
     """Judges the failures of one handler, over all keys of one member.
 
-    The rules, the first that applies decides (names in capitals: `VerdictReason`):
+    These are the rules. The first one that applies decides (names in capitals: `VerdictReason`):
 
-    1.  MOST_FAIL, an outage: `outage_ratio` of at least `control_keys` keys tried lately failed.
-        The circuit of all keys opens. Parking would move everything; one message after growing
-        waits shows when it is over.
-    2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were poisoned by it of
-        late), or most of the others do. A message is bad by itself; what many share is a
-        dependency, a deploy, a tenant. The circuit of that fingerprint opens and holds these keys
-        only, unless the failure went away for others within the window: then each waits for
-        itself. What was counted in an outage proves nothing afterwards, so counting starts over.
+    1.  MOST_FAIL, an outage: of at least `control_keys` keys tried lately, the part `outage_ratio`
+        failed. The circuit of all keys opens. Parking would move everything, so one message is
+        tried after growing waits to see when the outage is over.
+    2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were lately poisoned by the
+        same failure), or most of the others do. A bad message fails alone; a failure that many
+        keys share is a dependency, a deploy or a tenant. The circuit of that fingerprint opens and
+        holds only these keys, unless the failure went away for others within the window: then each
+        key waits alone. Tries counted in an outage prove nothing afterwards, so counting starts
+        over.
     3.  A message that was found poisoned and comes again, because parking failed, needs its proof
         again, but none of the rules 5 to 7.
     4.  Enough of a proof, or TOO_EARLY:
-        FATAL: at once, for the user vouches for it; but if another key shows the same failure,
-        after `span` and not while it spreads, for a bad deploy raises fatal classes, too.
+        FATAL: at once, because the user names the class as fatal. But if another key shows the
+        same failure, only after `span` and not while the failure spreads, since a bad deploy also
+        raises fatal classes.
         SAME_FAILURE: `attempts` tries with one fingerprint over `span` seconds. Tries in quick
-        succession see the same short trouble, so those within `spacing` are one. Not while the
-        failure spreads: another key that began to fail so within `span` says that the next ones
-        may follow, and that it will be seen as shared. For each message
-        this fingerprint has poisoned before, `span` is four times as long: so an outage that
-        reaches one slow key after the other is seen as shared before the next one is parked.
-        EXHAUSTED: twice the tries over `patience` seconds, for transient classes, for
-        fingerprints that went away for another message within `memory`, for failures that change,
-        and where the grown `span` is longer. A count alone never condemns the first two: they
-        need a full control group.
-    5.  NO_CONTROL: with `control_keys` other keys tried lately, as many must have succeeded since
-        the message failed first (a fatal one: within the window). With fewer nobody knows, and
-        the tries, their spacing and the fatal classes decide.
-    6.  UNPAID: since the last poisoned message in the window, `control_keys` other keys (as many
-        as there are, but one) must have succeeded; without others, this one. So whatever fails
-        everything, with whatever class, parks one message at most.
+        succession see the same short trouble, so those within `spacing` count as one. Not while
+        the failure spreads: if another key began to fail with it within `span`, the next ones can
+        follow, and the failure will be seen as shared. For each message that this fingerprint has
+        poisoned before, `span` is four times as long. So an outage that reaches one slow key after
+        the other is seen as shared before the next one is parked.
+        EXHAUSTED: twice the tries over `patience` seconds, for transient classes, for fingerprints
+        that went away for another message within `memory`, for failures that change, and where the
+        grown `span` is longer. A count alone never condemns the first two: they need a full control
+        group.
+    5.  NO_CONTROL: if `control_keys` other keys were tried lately, as many must have succeeded
+        since the message first failed (for a fatal class: within the window). With fewer other
+        keys there is no comparison, and the tries, their spacing and the fatal classes decide.
+    6.  UNPAID: since the last poisoned message in the window, `control_keys` other keys (or all
+        there are, except one) must have succeeded; without other keys, this one. So a failure of
+        everything, with any class, parks one message at most.
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
-    All that is wrong in one direction: a bad message that is taken for an outage waits, and holds
-    up its own key only; nothing is lost or moved.
+    All errors go in one direction: a bad message that is taken for an outage waits, and holds up
+    only its own key; nothing is lost or moved.
 
-    Not thread-safe. Memory is bounded for any number of keys and fingerprints. Times are
-    seconds of a clock that does not jump; an earlier time than the last one counts as that one.
+    Not thread-safe. Memory is bounded for any number of keys and fingerprints. Times are seconds
+    of a clock that does not jump; a time earlier than the last one counts as the last one.
     """
 
     __slots__ = ("_circuit", "_failing", "_now", "_rules", "_succeeded_at")
