@@ -107,9 +107,9 @@ def json_of(value: object) -> bytes:
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage(
-            f"the value cannot be written as JSON ({type(error).__name__}): give what JSON has,"
+            f"the value cannot be written as JSON ({type(error).__name__}): pass JSON values,"
             " pydantic models, msgspec Structs or dataclasses, with times and numbers as text if"
-            " need be"
+            " needed"
         ) from error
 
 
@@ -123,7 +123,7 @@ def _as_json(value: Any) -> Any:
         return msgspec.to_builtins(value)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    raise TypeError(f"a {type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"JSON has no value for a {type(value).__name__}")
 
 
 # --- what a broker would refuse, drop or cut ------------------------------------------------------
@@ -214,8 +214,9 @@ def check_names(properties: Mapping[str, str]) -> None:
     if later:
         raise InvalidMessage(
             f"with property {later[0]} the broker would show the message later, behind messages"
-            " that were sent after it: a stream in order has no delayed or transactional messages."
-            " Leave the property out, or send the message with another client to a topic of its own"
+            " that were sent after it, but an ordered stream has no delayed or transactional"
+            " messages. Leave the property out, or send the message with another client to a topic"
+            " of its own"
         )
     reserved = RESERVED.intersection(properties)
     if reserved:

@@ -132,7 +132,7 @@ def start(
     running = find(name)
     if running is not None:
         _refuse_other(running, directory, port, extra)
-        _show_running(ctx, running, "runs already", form)
+        _show_running(ctx, running, "already runs", form)
         return
     find_java()
     with download_progress() as progress:
@@ -252,7 +252,7 @@ def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format
 def _topic(text: str) -> tuple[str, int]:
     name, colon, queues = text.rpartition(":")
     if not colon or not queues.isdecimal():
-        raise ConfigError(f"a topic is given as TOPIC:QUEUES, as orders:8, not {text!r}")
+        raise ConfigError(f"write a topic as TOPIC:QUEUES, such as orders:8, not {text!r}")
     return name, int(queues)
 
 
@@ -294,10 +294,10 @@ def _refuse_other(
             other.append(f"--conf {name}={value}")
     if other:
         raise ConfigError(
-            f"the broker {running.name!r} runs already, without {', '.join(other)}: name server"
+            f"the broker {running.name!r} already runs, without {', '.join(other)}: name server"
             f" {running.namesrv}, data in {running.directory}, started in"
-            f" {running.started_in or 'an unknown folder'}; start one of your own with"
-            f" `--name NAME`, or stop that one: `orderly broker stop --name {running.name}`"
+            f" {running.started_in or 'an unknown folder'}; start another broker with `--name"
+            f" NAME`, or stop that one: `orderly broker stop --name {running.name}`"
         )
 
 

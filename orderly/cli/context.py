@@ -125,7 +125,7 @@ def _write(path: Path, text: str) -> None:
     """Replace the file completely or leave it; a link stays a link, and rights stay."""
     real = path.resolve()
     if not real.is_file():  # a device, say, is not to be replaced by a file
-        raise ConfigError(f"the settings in {path} cannot be written: it is no regular file")
+        raise ConfigError(f"the settings in {path} cannot be written: it is not a regular file")
     try:
         with replacing(real) as new:
             os.fchmod(new.fileno(), stat.S_IMODE(real.stat().st_mode))

@@ -117,8 +117,8 @@ def _load(name: str) -> OrderlyConsumer:
         raise ConfigError(f"{name} is not an OrderlyConsumer but of type {kind}")
     if consumer.state not in ("created", "running"):
         raise ConfigError(
-            f"{name} is {consumer.state}, and cannot be started again: let the module only make it,"
-            ' and what runs it be under `if __name__ == "__main__":`'
+            f"{name} is {consumer.state}, and cannot be started again: let the module only create"
+            ' it, and start it under `if __name__ == "__main__":`'
         )
     return consumer
 

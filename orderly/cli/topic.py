@@ -332,7 +332,7 @@ def create(
     if created:
         click.echo(f"created {topic} with {number} on each broker")
     else:
-        click.echo(f"{topic} exists already with {number}")
+        click.echo(f"{topic} already exists with {number}")
 
 
 def _create_for_group(settings: CommonOptions, topic: str, group: str, *, dry_run: bool) -> None:

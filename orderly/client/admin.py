@@ -371,7 +371,7 @@ def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[
         return [info.brokers[broker]]
     if cluster is None:
         if len(info.clusters) != 1:
-            raise ConfigError(f"say which cluster the topic goes to: {listed(info.clusters)}")
+            raise ConfigError(f"name the cluster that the topic goes to: {listed(info.clusters)}")
         (cluster,) = info.clusters
     _require_known("cluster", cluster, info.clusters)
     return [info.brokers[name] for name in sorted(info.clusters[cluster]) if name in info.brokers]
@@ -388,10 +388,10 @@ def _require_queues(
         for name, (read, write) in counts.items()
     )
     raise ConfigError(
-        f"topic {topic} exists already, with queues {has}; wanted:"
-        f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
-        " queues would move keys and strand messages. Keep its queues, have them drained"
-        f" and grown by `orderly topic grow {topic}`, or choose another name"
+        f"topic {topic} already exists, with queues {has}; wanted:"
+        f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other queues would"
+        " move keys and strand messages. Keep its queues, drain and grow the topic with `orderly"
+        f" topic grow {topic}`, or choose another name"
     )
 
 
@@ -401,10 +401,10 @@ def _require_type(
     for name in brokers:
         if present[name].message_type != wanted:
             raise ConfigError(
-                f"topic {topic} exists already, of type {present[name].message_type} on broker"
-                f" {name}; wanted: {wanted}. Keep its type, or choose another"
-                " name (mqadmin updateTopic -a +message.type=… changes it, once nothing of"
-                " another type is in it)"
+                f"topic {topic} already exists, with type {present[name].message_type} on broker"
+                f" {name}; wanted: {wanted}. Keep its type, or choose another name (mqadmin"
+                " updateTopic -a +message.type=… changes the type; do it only when the topic holds"
+                " no message of another type)"
             )
 
 

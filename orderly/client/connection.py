@@ -668,7 +668,7 @@ class Connection:
         if commands and commands[-1].dropped:
             self._dropping_since = now
         elif now - self._dropping_since > _DROP_TIME:
-            raise ProtocolError(f"a frame over max_frame was not whole after {_DROP_TIME:g} s")
+            raise ProtocolError(f"a frame over max_frame was not complete after {_DROP_TIME:g} s")
 
     def _note_life(self) -> None:
         self._heard = True

@@ -184,7 +184,9 @@ class PeerRequests:
             answers = self._of(group)
             messages = decode_messages(command.body, header.broker_name or "")
             if len(messages) != 1:
-                raise ProtocolError(f"one message is to be consumed directly, not {len(messages)}")
+                raise ProtocolError(
+                    f"only one message can be consumed directly, not {len(messages)}"
+                )
             result = answers.consume_directly(messages[0])
         finally:  # before the answer goes out: the broker can ask again as soon as it has it
             self._direct_ended(group)

@@ -390,8 +390,8 @@ class OrderlyConsumer:
     def _key(self, key: Hashable) -> Hashable:
         if not self.config.by_key:
             raise ConfigError(
-                "a key can be paused with order='key' only: pass ConsumerConfig(order='key'), or"
-                " pause its queue"
+                "only a consumer with order='key' can pause a key: pass"
+                " ConsumerConfig(order='key'), or pause the key's queue"
             )
         own = self._session.key is not sharding_key
         if not (own or key is None or isinstance(key, str)) or not isinstance(key, Hashable):
@@ -533,19 +533,20 @@ def check_handler(config: ConsumerConfig, handler: object) -> None:
     if getattr(handler, "parks", False) is True and (not config.by_key or config.broadcasting):
         raise ConfigError(
             "this handler parks keys, which needs ConsumerConfig(order='key') and"
-            " model='clustering': set these, or another on_poison= at the listener"
+            " model='clustering': set both, or give the listener another on_poison="
         )
     if getattr(handler, "judges", False) is True and config.max_reconsume_times is not None:
         raise ConfigError(
-            "this listener decides itself when a message is given up, and never in an outage:"
-            " leave max_reconsume_times out, or pass poison=None to the listener"
+            "this listener decides itself when to give up a message, and gives up none in an"
+            " outage: leave max_reconsume_times out, or pass poison=None to the listener"
         )
     unrenewed = getattr(handler, "unrenewed", None)
     trusted = config.broadcasting or not is_number(unrenewed) or unrenewed <= config.lock_trust
     if not trusted:
         raise ConfigError(
-            f"this listener's retries go on for {unrenewed:g} s, but a queue's lock is trusted for"
-            f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True there"
+            f"this listener retries for {unrenewed:g} s, but trusts a queue's lock for"
+            f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True to the"
+            " Retry"
         )
 
 

@@ -70,7 +70,7 @@ class Control:
         held = self._session.find(queue)
         if held is None:
             raise LifecycleError(
-                f"{queue} is not held by this consumer; `assignment` shows the queues that are"
+                f"this consumer does not hold {queue}; `assignment` shows the queues it holds"
             )
         offset = self._offset(queue, meant)
         with held.lock:
@@ -80,7 +80,9 @@ class Control:
             there = owned.offset == owned.next_pull == offset and not owned.finished_ahead
             moved = there or owned.restart_at(offset, Drop.MOVED)
         if not moved:
-            raise LifecycleError(f"{queue} is being given up; seek again once it is held")
+            raise LifecycleError(
+                f"this consumer is releasing {queue}; seek again once it holds the queue"
+            )
         if not there:
             held.log.info("offset.set_by_hand", seek_to=offset)
             self._session.attention()

@@ -230,7 +230,7 @@ class Caller:
                 with suppress(BaseException):
                     answer.close()  # nobody will await it, which Python would warn of
             case _:
-                hint = "nothing was acknowledged: return Ack() for what is done"
+                hint = "nothing was acknowledged: return Ack() for messages that are done"
                 what = type_text(answer)
                 self._warn(started, "handler.returned_no_outcome", answer=what, hint=hint)
 

@@ -73,7 +73,7 @@ class ParkQueue:
         for _ in range(_PATIENCE):
             if self.read(position, wait=True).next_offset > position:
                 return
-        raise OrderlyError(f"what is stored at {position} of {self.queue} cannot be read there")
+        raise OrderlyError(f"the message at {position} of {self.queue} cannot be read")
 
 
 # --- the parked messages of one key ---------------------------------------------------------------
@@ -134,7 +134,7 @@ class KeyMessages:
             check()
             read = self._queue.read(self.scanned, self._tag)
             if read.next_offset <= self.scanned:
-                raise OrderlyError(f"{self._queue.queue} was to be read up to {end}, and ends")
+                raise OrderlyError(f"cannot read {self._queue.queue} up to {end}: it ends before")
             self._floor = max(self._floor, read.min_offset)
             for stored in read.messages:
                 parked = self._read(stored)

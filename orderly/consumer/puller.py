@@ -448,8 +448,8 @@ class Puller:
             held.log.warning(
                 "offset.illegal_for_former_owner",
                 correct=correct,
-                hint="if the offset was reset just now, check that the present owner went on from"
-                " there",
+                hint="if the offset was reset just now, check that the current owner continued"
+                " from there",
             )
 
     def _failed(self, held: HeldQueue, error: Exception) -> None:

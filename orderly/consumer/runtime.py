@@ -412,8 +412,8 @@ class Lifecycle:
         """Raise LifecycleError if it is a handler that wants to close its own consumer."""
         if self._runtime.engine.handling:
             raise LifecycleError(
-                "a handler cannot close its own consumer, since closing waits for the handler:"
-                " let another thread or task do that"
+                "a handler cannot close its own consumer, because closing waits for the handler:"
+                " close it from another thread or task"
             )
 
     def close(self) -> None:

@@ -237,7 +237,7 @@ def _as_first_stored(message: ReceivedMessage) -> ReceivedMessage:
 def _require_for_messages(topic: str) -> None:
     if is_internal(check_topic(topic)):
         raise ConfigError(
-            f"no message is sent to {topic}: it is a topic of RocketMQ's own or of a group's"
+            f"no message can be sent to {topic}: the topic belongs to RocketMQ, or to a group's"
             " retries, dead letters or state"
         )
 
@@ -251,7 +251,7 @@ def require_readable(route: TopicRoute) -> None:
     for data in route.queues:
         if Permission.READ not in data.permission:
             raise NoPermission(
-                f"topic {route.topic} may not be read on broker {data.broker_name}, as some"
-                " releases make it: set its permission to 6 there (mqadmin updateTopicPerm -b"
+                f"topic {route.topic} is not readable on broker {data.broker_name}, as some"
+                " releases create it: set its permission to 6 there (mqadmin updateTopicPerm -b"
                 f" HOST:PORT -t '{route.topic}' -p 6)"
             )

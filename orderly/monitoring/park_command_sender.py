@@ -136,8 +136,8 @@ def ask_owners(
         _await(sent, patience, lambda _: None)
     except KeyboardInterrupt as interrupt:
         raise OrderlyError(
-            f"what becomes of key {key!r} is not known: the wait was interrupted, and nothing else;"
-            " see with `orderly parked list`"
+            f"the outcome for key {key!r} is not known: you interrupted only the wait, not the"
+            " command; see the result with `orderly parked list`"
         ) from interrupt
     outcomes = tuple(_outcome(s.queue.queue, key, s.end) for s in sent if s.end is not None)
     failed |= {s.queue.queue: s.silence() for s in sent if s.end is None}
@@ -180,8 +180,8 @@ def run_each(
     except KeyboardInterrupt as interrupt:
         sent = ", ".join(repr(line.key) for line in lines if line.open)
         raise OrderlyError(
-            f"the wait was interrupted, and nothing else: the commands about {sent} stay, and are"
-            " run; see with `orderly parked list`. Those about later keys were not sent"
+            f"you interrupted only the wait: the commands about {sent} were sent and will run; see"
+            " the result with `orderly parked list`. Commands about later keys were not sent"
         ) from interrupt
 
 

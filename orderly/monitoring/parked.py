@@ -134,7 +134,7 @@ def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
     """
     path = path.resolve()  # a link to it stays one
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     count = 0
     with replacing(path) as file:
         for message in messages:
@@ -389,8 +389,8 @@ class ParkedMessages:
             if info.properties.get("order") == "key":
                 return
         raise ConfigError(
-            f"the members of group {self._group} keep order by queue: only with order='key' a key"
-            f" of {topic} can be parked; nothing was sent"
+            f"the members of group {self._group} keep order by queue, and only order='key' can"
+            f" park a key of {topic}; nothing was sent"
         )
 
     def _command(

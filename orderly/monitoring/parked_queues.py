@@ -184,8 +184,8 @@ def _on_record(state_queue: MessageQueue, park_queue: MessageQueue) -> Dialogue[
     found, damaged = yield from StateReader(state_queue, end).newest(before=end)
     if damaged:
         raise OrderlyError(
-            f"a record of {state_queue} is damaged, so what is parked is not known; the queue's"
-            " next owner notices it and writes it again"
+            f"a record of {state_queue} is damaged, so the parked keys are not known; the queue's"
+            " next owner finds the damage and writes the record again"
         )
     if found is None:  # never written, or deleted by age
         rebuilt = yield from rebuild(park_queue)

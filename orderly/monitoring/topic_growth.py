@@ -149,8 +149,8 @@ class Wait:
         if now - self._began >= self._patience.timeout:
             raise OrderlyError(
                 f"the topic was not drained within {self._patience.timeout:g} s: {self.reason}."
-                " `orderly backlog explain <group>` says why a group is behind; one that is"
-                " gone for good, or need not be waited for, is left out with --ignore-group"
+                " `orderly backlog explain <group>` says why a group is behind; use --ignore-group"
+                " for a group that is gone for good, or that you need not wait for"
             )
 
 
@@ -227,14 +227,14 @@ def make_plan(
         most = max(config.read_queues, config.write_queues)
         if most > queues:
             raise ConfigError(
-                f"topic {topic} has {most} queues on broker {name}, more than {queues}: only"
-                " growing is done here, since shrinking would strand what is in the last queues."
-                f" Give --queues {most} or more"
+                f"topic {topic} has {most} queues on broker {name}, more than {queues}: this"
+                " command only adds queues, because fewer queues would strand the messages in the"
+                f" last ones. Give --queues {most} or more"
             )
         if Permission.READ not in Permission(config.perm):
             raise ConfigError(
-                f"topic {topic} may not be read on broker {name}, so it cannot be drained:"
-                f" set its permission to 6 (mqadmin updateTopicPerm -t {topic} -p 6)"
+                f"topic {topic} is not readable on broker {name}, so it cannot be drained: set its"
+                f" permission to 6 (mqadmin updateTopicPerm -t {topic} -p 6)"
             )
     return GrowthPlan(topic, queues, dict(present))
 
@@ -327,9 +327,9 @@ def _not_written(watch: float) -> Steps:
     count = new_messages(before, after)
     if count:
         raise OrderlyError(
-            f"the topic gets messages: {count} messages in the last {watch:g} s. Stop its producers"
-            " first, or give them the new layout as their pin, with which they wait by themselves;"
-            " nothing was changed"
+            f"the topic still gets messages: {count} messages in the last {watch:g} s. Stop its"
+            " producers first, or pin them to the new layout, so that they wait; nothing was"
+            " changed"
         )
 
 
@@ -359,10 +359,10 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
     left = yield from _each(touched)
     if left:
         raise OrderlyError(
-            f"{topic} could not be put back as it was on broker {_names(left)}, where it may still"
-            " be closed for writing: run the command again when the broker is there (it goes on"
-            f" from there), or mqadmin updateTopicPerm -t {topic} -p 6. It was put back because:"
-            f" {str(cause) or 'it was interrupted'}"
+            f"{topic} could not be restored on broker {_names(left)}, where it can still be closed"
+            " for writing: run the command again when the broker is back (it continues from"
+            f" there), or mqadmin updateTopicPerm -t {topic} -p 6. It was restored because:"
+            f" {str(cause) or 'the command was interrupted'}"
         ) from cause
     closed = [name for name, config in touched.items() if not writable(config)]
     if closed:
@@ -376,8 +376,8 @@ def _opened(plan: GrowthPlan) -> Steps:
     left = yield from _each(plan.grown)
     if left:
         raise OrderlyError(
-            f"{plan.topic} is drained and has its queues, but is still closed for writing on broker"
-            f" {_names(left)}: run the command again, it goes on from there"
+            f"{plan.topic} is drained and has its queues, but is still closed for writing on"
+            f" broker {_names(left)}: run the command again; it continues from there"
         ) from next(iter(left.values()))
     yield Notice("writing is open again")
 

@@ -121,7 +121,10 @@ class NativeConsumer:
             LifecycleError: called by the listener's function, which would wait for itself.
         """
         if getattr(self._inside, "handling", False):
-            raise LifecycleError("the listener's function cannot close its consumer: let another")
+            raise LifecycleError(
+                "the listener's function cannot close its own consumer: close it from another"
+                " thread"
+            )
         self._life.finish()
         self._dead_letters.close()
 
@@ -135,15 +138,15 @@ class NativeConsumer:
 
     def pause(self, *_queues: object) -> NoReturn:
         """Raise UnsupportedByDriver: OrderlyConsumer can."""
-        raise refusal("pausing of queues")
+        raise refusal("pausing queues")
 
     def seek(self, *_queue_and_position: object) -> NoReturn:
         """Raise UnsupportedByDriver: OrderlyConsumer can."""
-        raise refusal("setting of offsets")
+        raise refusal("setting offsets")
 
     def suspend(self, *_seconds: object) -> NoReturn:
         """Raise UnsupportedByDriver: a handler of OrderlyConsumer can."""
-        raise refusal("suspension of a message for some seconds")
+        raise refusal("suspending a message for some seconds")
 
     def commit(self) -> NoReturn:
         """Raise UnsupportedByDriver: a handler of OrderlyConsumer can."""
@@ -155,11 +158,11 @@ class NativeConsumer:
 
     def parked(self) -> NoReturn:
         """Raise UnsupportedByDriver: OrderlyConsumer can."""
-        raise refusal("parking of a key")
+        raise refusal("parking a key")
 
     def backlog(self) -> NoReturn:
         """Raise UnsupportedByDriver; `orderly backlog` measures this group as any other."""
-        raise refusal("count of a backlog (`orderly backlog` measures any group's)")
+        raise refusal("counting a backlog (`orderly backlog` measures any group's)")
 
     # --------------------------------------------------------------------------------------------
 
@@ -174,7 +177,7 @@ class NativeConsumer:
         library = self._library
         self._handle = library["CreatePushConsumer"](self._dead_letters.group.encode())
         if not self._handle:
-            raise NativeCallFailed("CreatePushConsumer gave no consumer: is memory short?")
+            raise NativeCallFailed("CreatePushConsumer returned no consumer: is memory short?")
         try:
             connect(library, "PushConsumer", self._handle, self._config, instance_name())
             library.do("SetPushConsumerThreadCount", self._handle, self._threads)

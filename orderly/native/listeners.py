@@ -73,8 +73,8 @@ class Reading:
         if BODY_LENGTH not in library and not text_bodies:
             raise NativeLibraryError(
                 f"librocketmq at {library.path} lacks {BODY_LENGTH}, so a body would end at its"
-                " first NUL: build it from its project's newest sources, say text_bodies=True if"
-                " no body of yours holds one, or use OrderlyConsumer"
+                " first NUL: build it from its project's newest sources, pass text_bodies=True if"
+                " none of your bodies contains a NUL, or use OrderlyConsumer"
             )
         self.library = library
         self._names = tuple(dict.fromkeys((*_KNOWN, *properties)))
@@ -131,10 +131,10 @@ def _decoded(text: bytes | None) -> str:
 
 
 def refusal(what: str) -> UnsupportedByDriver:
-    """Return the error that says that the native driver has no `what`, and which class has."""
+    """Return the error: the native driver does not support `what`; OrderlyConsumer does."""
     return UnsupportedByDriver(
-        f"librocketmq has no {what}: use orderly.OrderlyConsumer, which speaks to the brokers"
-        " itself (docs/how-to/native.md)"
+        f"librocketmq does not support {what}: use orderly.OrderlyConsumer, which talks to the"
+        " brokers itself (docs/how-to/native.md)"
     )
 
 
@@ -146,16 +146,16 @@ class NativeContext(ConsumeContext):
     @property
     def deadline(self) -> float:
         """Not to be had: raises UnsupportedByDriver."""
-        raise refusal("deadline of a queue's lock")
+        raise refusal("the deadline of a queue's lock")
 
     @property
     def lost(self) -> Lost:
         """Not to be had: raises UnsupportedByDriver."""
-        raise refusal("word of a lost lock")
+        raise refusal("reporting a lost lock")
 
     def extend(self) -> float:
         """Not to be had: raises UnsupportedByDriver."""
-        raise refusal("renewing of a lock by hand")
+        raise refusal("renewing a lock by hand")
 
 
 _MOST = 10_000  # messages; each queue has one that failed
@@ -364,10 +364,12 @@ def _supported(function: Function | Listener, settings: Settings) -> Listener:
         UnsupportedByDriver: it is made for nothing else.
     """
     if isinstance(function, AsyncListener) or is_async(function):
-        raise refusal("loop for coroutines")
+        raise refusal("async functions")
     if isinstance(function, Listener):
         if settings:
-            raise ConfigError("a listener has its settings already: pass its function, or none")
+            raise ConfigError(
+                "this listener already has settings: pass its function instead, or pass no settings"
+            )
         rules = function.rules
         settings = cast(
             "Settings", {each.name: getattr(rules, each.name) for each in fields(rules)}
@@ -375,9 +377,9 @@ def _supported(function: Function | Listener, settings: Settings) -> Listener:
         function = cast("Function", cast("Any", function).__wrapped__)
     rules = Rules(**settings)
     if rules.parks:
-        raise refusal("parking of a key")
+        raise refusal("parking a key")
     if rules.retry.extend:
-        raise refusal("renewing of a lock before a retry")
+        raise refusal("renewing a lock before a retry")
     return Listener(_checked(function), **settings)
 
 
@@ -391,9 +393,9 @@ def _checked(function: Function) -> Function:
         except UnsupportedByDriver as error:
             return Block(str(error))
         if isinstance(answer, Park):
-            return Block(str(refusal("parking of a key")))
+            return Block(str(refusal("parking a key")))
         if isinstance(answer, Suspend) and answer.seconds is not None:
-            return Block(str(refusal("suspension of a message for some seconds")))
+            return Block(str(refusal("suspending a message for some seconds")))
         return answer
 
     return checked

@@ -148,7 +148,9 @@ class Placement:
         if self.error is not None:
             raise self.error
         if self.queue is None:
-            raise SendFailed("librocketmq did not ask the selector: the message is in any queue")
+            raise SendFailed(
+                "librocketmq did not ask the selector: the message can be in any queue"
+            )
         return self.queue
 
 
@@ -183,7 +185,7 @@ def native_message(
     """
     handle = library["CreateMessage"](topic.encode())
     if not handle:
-        raise NativeCallFailed("CreateMessage gave no message: is memory short?")
+        raise NativeCallFailed("CreateMessage returned no message: is memory short?")
     try:
         library.do("SetByteMessageBody", handle, body, len(body))
         for name, text in properties.items():
@@ -311,7 +313,7 @@ class NativeOrderlyProducer:
             sending = self._aside.submit(self._send, named, properties, placement)
         except RuntimeError as error:
             raise LifecycleError(
-                "the producer is closed, or the process ends: send before"
+                "the producer is closed, or the process is ending: send earlier"
             ) from error
         return sending.result()
 
@@ -341,9 +343,9 @@ class NativeOrderlyProducer:
                 failed = error
         if failed is not None and placing.error is None:
             raise SendFailed(
-                f"a message for {message.topic} was not acknowledged; it may be stored all the"
-                " same, and what librocketmq says may not be the cause (its log has it);"
-                " send it again before any later message of its key, or give it up"
+                f"a message for {message.topic} was not acknowledged. The broker can have stored"
+                " it all the same, and librocketmq's error can be wrong about the cause (see its"
+                " log). Send it again before any later message of its key, or give it up"
             ) from failed
         queue = placing.check()
         status = _STATUSES[stored.status] if 0 <= stored.status < len(_STATUSES) else "SEND_OK"
@@ -355,7 +357,7 @@ class NativeOrderlyProducer:
             wrap(self._config.namespace, self.group).encode()
         )
         if not self._handle:
-            raise NativeCallFailed("CreateProducer gave no producer: is memory short?")
+            raise NativeCallFailed("CreateProducer returned no producer: is memory short?")
         try:
             connect(self._library, "Producer", self._handle, self._config, instance_name())
             self._library.do("SetProducerSendMsgTimeout", self._handle, self._timeout)

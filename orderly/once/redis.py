@@ -112,7 +112,7 @@ class RedisOnce:
 def _check_client(client: object, kind: type, pipeline: type) -> None:
     if not isinstance(client, kind) or isinstance(client, pipeline):
         raise ConfigError(
-            f"client must be a {kind.__module__}.{kind.__name__} and no pipeline, not"
+            f"client must be a {kind.__module__}.{kind.__name__}, and not a pipeline; it is a"
             f" {type(client).__name__}"
         )
 
@@ -120,8 +120,9 @@ def _check_client(client: object, kind: type, pipeline: type) -> None:
 def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
     if not commands or not all(map(_is_command, commands)):
         raise ConfigError(
-            'commands must be what to run, each of words such as ("INCRBY", "balance:7", 5): an'
-            " effect outside of Redis cannot be had once by a row in Redis"
+            'commands must be Redis commands, each a sequence of words such as ("INCRBY",'
+            ' "balance:7", 5): a row in Redis cannot make an effect outside of Redis happen only'
+            " once"
         )
     token = "" if came.token is None else came.token
     words = [part for command in commands for part in (len(command), *command)]

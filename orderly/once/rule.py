@@ -267,8 +267,8 @@ def _exact(key: Hashable) -> bytes:
             kind, content = b"t", b"".join(_exact(part) for part in key)
         case _:
             raise ConfigError(
-                f"a key of type {type(key).__name__} cannot be stored: have `key=` return a text,"
-                " a whole number, bytes or a tuple of these"
+                f"a key of type {type(key).__name__} cannot be stored: let `key=` return a text, a"
+                " whole number, bytes or a tuple of these"
             )
     return b"%s%d:%s" % (kind, len(content), content)
 

@@ -195,8 +195,8 @@ def _check_dialect(connection: Connection) -> None:
     check_kind("connection", connection, Connection, "a Connection (session.connection())")
     if connection.dialect.name not in _INSERT:
         raise ConfigError(
-            f"Once is for PostgreSQL and SQLite, not for {connection.dialect.name}: compare offset"
-            " and token in a statement of your own there"
+            f"Once supports PostgreSQL and SQLite, not {connection.dialect.name}: there, compare"
+            " offset and token in a statement of your own"
         )
 
 
@@ -209,6 +209,6 @@ def _check_transaction(connection: Connection) -> None:
         is_open = not drivers.dbapi_connection.autocommit
     if not is_open:
         raise ConfigError(
-            "the connection is in AUTOCOMMIT: the effect and the note of it must be one"
+            "the connection is in AUTOCOMMIT, but the effect and its record must be in one"
             " transaction; use `with engine.begin() as connection`"
         )

@@ -393,15 +393,15 @@ def rebuild(park_queue: MessageQueue, source: MessageQueue | None = None) -> Dia
             read: ParkedRead = yield ReadParked(park_queue, at)
         except OrderlyError as error:
             raise OrderlyError(
-                f"which keys are parked is no longer on record and cannot be read from {park_queue}"
-                f" either ({error}); it is tried again"
+                f"the record of parked keys is gone, and {park_queue} cannot be read either"
+                f" ({error}); the member tries again"
             ) from error
         if read.unsealed:
             raise OrderlyError(
-                f"which keys are parked is no longer on record, and {park_queue} holds parked"
-                " messages that none of record_secrets has sealed: somebody forged them, or a"
-                " member without these secrets parked them. Look at them with any tool; to have"
-                " them believed, give all members an empty secret, too, as in 'secret;'"
+                f"the record of parked keys is gone, and {park_queue} holds parked messages that"
+                " none of record_secrets has sealed: somebody forged them, or a member without"
+                " these secrets parked them. Look at them with any tool. To accept them, also give"
+                " all members an empty secret, as in 'secret;'"
             )
         for message in read.messages:
             found.take(message)

@@ -214,6 +214,6 @@ def _save(queue: MessageQueue, offset: int) -> Dialogue[int]:
         if kept is not None:
             return int(kept)
     raise OrderlyError(
-        f"the broker acknowledged the offset {offset} of {queue} {_SAVES} times and has none;"
-        " look at its log. The queue is tried again"
+        f"the broker acknowledged offset {offset} of {queue} {_SAVES} times but does not have it;"
+        " look at the broker's log. The member tries the queue again"
     )

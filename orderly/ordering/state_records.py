@@ -90,7 +90,7 @@ def everything(content: StateContent) -> list[RecordPart]:
     parts = [RecordPart(parked=parked) for parked in _cut(content.kept.parked)]
     if len(parts) > PARKED_CHUNKS:
         raise OrderlyError(
-            f"{len(content.kept.parked)} parked keys do not fit into a state: release some"
+            f"{len(content.kept.parked)} parked keys do not fit into a state record: release some"
         )
     runs = content.runs
     parts += [
@@ -191,8 +191,8 @@ class StateReader:
                 empty += 1
                 if empty > _PATIENCE:
                     raise OrderlyError(
-                        f"a record of {self._queue} that the broker stored cannot be read there;"
-                        " it is tried again, look at the broker if this goes on"
+                        f"a record that the broker stored in {self._queue} cannot be read; the"
+                        " member tries again. If this continues, look at the broker"
                     )
             at = read.next_offset
         self._first = min(start, self._first)
@@ -602,7 +602,7 @@ class StateWriter:
         yield from history.read_from(entry.previous)
         if not (yield from history.counts(offset, entry)):
             raise LockLost(
-                f"the record at {offset} of {self._queue} does not count: since the one at"
+                f"the record at {offset} of {self._queue} does not count: after the one at"
                 f" {entry.previous} another owner was confirmed, or records were lost or damaged"
             )
 

@@ -125,7 +125,7 @@ class ParentOwnership:
             while self._extended is None and not self.over:
                 self.hear(GLANCE)
             if self._extended is None:
-                raise LockLost("the call is over or its consumer is gone: do no more for it")
+                raise LockLost("the call is over or its consumer is gone: stop working on it")
             try:
                 deadline: float = self._extended.unpack()
             except LockLost:

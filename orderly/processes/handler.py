@@ -108,8 +108,8 @@ class ProcessHandler:
         process = multiprocessing.current_process()
         if process.name.startswith(PROCESS_NAME):
             raise ConfigError(
-                "a worker process imported the main module and came to start a consumer there: put"
-                ' what starts the consumer under `if __name__ == "__main__":`'
+                "a worker process imported the main module and would start a consumer there: put"
+                ' the code that starts the consumer under `if __name__ == "__main__":`'
             )
         if process.daemon:
             raise ConfigError(

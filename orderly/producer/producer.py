@@ -298,7 +298,7 @@ class OrderlyProducer:
         self._client.connections.check_process()
         with self._lifecycle:
             if self._started or self._closed:
-                raise LifecycleError("a producer is started once; make a new one")
+                raise LifecycleError("a producer can be started only once; make a new one")
             self._client.start()
             self._client.heartbeat.register_producer(self.group)
             self._started = True

@@ -62,8 +62,8 @@ class TopicTypes:
         if kind in _WHY_NOT:
             raise ConfigError(
                 f"topic {route.topic} is declared for messages of type {kind}: {_WHY_NOT[kind]},"
-                " so what wants order (a message with a sharding key, or under a selector that"
-                " keeps order) is not sent to it. Send it to a topic of type FIFO, NORMAL or MIXED"
+                " so messages that need order (with a sharding key, or under a selector that keeps"
+                " order) are not sent to it. Send them to a topic of type FIFO, NORMAL or MIXED"
                 " (`orderly topic create --type fifo`), or without a key"
             )
         self._asked.add(route.topic)
@@ -170,9 +170,9 @@ class Topics:
         except TopicNotFound as error:
             raise TopicNotFound(
                 f"no running broker has the topic {topic!r}: check the name, or create it with"
-                f" `orderly topic create {topic}`. It is not left to the broker to create it by"
-                " itself, with a number of queues of its own: keys keep their order only while"
-                " that number stays",
+                f" `orderly topic create {topic}`. The producer does not let the broker create it,"
+                " because the broker would choose the number of queues, and keys keep their order"
+                " only while that number stays the same",
                 code=error.code,
                 remark=error.remark,
                 address=error.address,

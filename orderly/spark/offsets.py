@@ -292,7 +292,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A table; JSON parsers keep the last of two equal names, and drop an offset in silence."""
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise ValueError(f"a name is there twice among {', '.join(name for name, _ in pairs)}")
+        raise ValueError(f"a name occurs twice among {', '.join(name for name, _ in pairs)}")
     return table
 
 

@@ -105,7 +105,7 @@ def _check_selector(selector: str, found: Mapping[str, str]) -> None:
         return
     if selector in KEYED and "key" not in found:
         raise ConfigError(
-            f"{selector} needs a key: the rows have no column sharding_key; say"
+            f"{selector} needs a key, but the rows have no column sharding_key; set"
             " option('keyColumn', …), or selector=round_robin for rows without an order"
         )
     if "order" not in found:

@@ -280,7 +280,7 @@ class RocketMQContainer:
             LifecycleError: it runs.
         """
         if self._container is not None:
-            raise LifecycleError("the container runs already")
+            raise LifecycleError("the container is already running")
         on_free_ports(self._start, self.stop, ours=True)
         return self
 

@@ -438,8 +438,8 @@ def _check_names(masters: Sequence[str], slaves: Sequence[str]) -> None:
     unknown = sorted(set(slaves) - set(masters))
     if len(set(masters)) != len(masters) or unknown:
         raise ConfigError(
-            f"each master {list(masters)} needs a name of its own, and each slave a master of"
-            f" those (unknown: {unknown})"
+            f"each master {list(masters)} needs its own name, and each slave must name one of"
+            f" these masters (unknown: {unknown})"
         )
 
 

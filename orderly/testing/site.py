@@ -253,7 +253,7 @@ class Site:
             LifecycleError: it runs.
         """
         if self.running:
-            raise LifecycleError("the embedded broker runs already")
+            raise LifecycleError("the embedded broker is already running")
         self._java = find_java()
         self.jars = fetch_jars(jars=self._wanted, progress=self._progress)
 

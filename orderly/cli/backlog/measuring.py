@@ -131,8 +131,8 @@ def require_measured(snapshot: Snapshot, selection: Selection) -> None:
     for name in selection.named_topics:
         if groups and not any(name in group.topics for group in groups.values()):
             raise ConfigError(
-                f"there is no topic {name} that such a group could read: check the name"
-                f" (`orderly topic list` shows all topics){unread}"
+                f"no such group reads a topic {name}: check the name (`orderly topic list` shows"
+                f" all topics){unread}"
             )
 
 

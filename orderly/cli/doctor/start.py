@@ -317,8 +317,8 @@ def group_settings(
     if found is None and not _made_when_needed(client, broker):
         raise GroupNotFound(
             f"broker {broker.broker_name} has no group {group}, and does not create groups itself"
-            " (autoCreateSubscriptionGroup=false): make it, with its order, as"
-            f" mqadmin updateSubGroup -c {broker.cluster} -g {group} -o true"
+            " (autoCreateSubscriptionGroup=false): create it, with order on: mqadmin"
+            f" updateSubGroup -c {broker.cluster} -g {group} -o true"
         )
     return found
 

@@ -46,9 +46,11 @@ class MeasureInfo:
 
 MEASURES = {
     Measure.BACKLOG: MeasureInfo("messages", "messages stored and not finished"),
-    Measure.HEAD_AGE: MeasureInfo("seconds", "how long ago the oldest of them was stored"),
-    Measure.DRAIN_ETA: MeasureInfo("seconds", "until the slowest queue has worked off its backlog"),
-    Measure.RETENTION_ETA: MeasureInfo("seconds", "until the broker deletes what is not consumed"),
+    Measure.HEAD_AGE: MeasureInfo("seconds", "age of the oldest message that is not finished"),
+    Measure.DRAIN_ETA: MeasureInfo("seconds", "time until the slowest queue has no backlog"),
+    Measure.RETENTION_ETA: MeasureInfo(
+        "seconds", "time until the broker deletes messages not consumed"
+    ),
     Measure.PARKED: MeasureInfo("keys", "keys that wait in the park topic"),
     Measure.DEAD: MeasureInfo("messages", "messages in the dead letter topic"),
     Measure.LOST: MeasureInfo("messages", "messages deleted before they were consumed"),

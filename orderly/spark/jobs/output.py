@@ -43,8 +43,8 @@ def require_format(spark: SparkSession, table_format: str) -> None:
         sources.lookupDataSource(table_format, conf)
     except Exception as error:
         raise ConfigError(
-            f"this Spark cannot write {table_format}: give it Delta Lake by --conf"
-            " spark.jars.packages=io.delta:delta-spark_2.13:VERSION, or take --table-format parquet"
+            f"this Spark cannot write {table_format}: add Delta Lake with --conf"
+            " spark.jars.packages=io.delta:delta-spark_2.13:VERSION, or use --table-format parquet"
         ) from error
 
 
@@ -109,8 +109,8 @@ class Output:
         frame.write.format(self.table_format).save(f"{self.root}/{staged}")
         if not self._is_seen(staged):
             raise OrderlyError(
-                f"executors wrote the table {name} to {self.root}, and nothing of it is there as"
-                " seen from the driver: on a cluster the output must be on storage that all share"
+                f"executors wrote the table {name} to {self.root}, but the driver sees nothing"
+                " there: on a cluster, the output must be on storage that all machines share"
             )
 
     def finish(self, document: Mapping[str, Any], report: Report) -> None:
@@ -176,8 +176,8 @@ class Output:
             return
         if not self._overwrite:
             raise ConfigError(
-                f"{self.root}/{_UNFINISHED} is there: another run writes to this directory, or one"
-                " was killed; give another directory, or --overwrite if none runs"
+                f"{self.root}/{_UNFINISHED} exists: another run writes to this directory, or a run"
+                " was killed; give another directory, or --overwrite if no run is active"
             )
         if not self._files.exists(RESULT):
             self._remove_old()  # what one that was killed half-way had at its place

@@ -84,7 +84,7 @@ class FakeBroker:
             LifecycleError: it runs.
         """
         if self._server is not None:
-            raise LifecycleError("the fake broker runs already")
+            raise LifecycleError("the fake broker is already running")
         wanted = {NAME_SERVER: self._wanted_port} | dict.fromkeys((*self.brokers, PROXY), 0)
         listeners = {server: _listen(port) for server, port in wanted.items()}
         self._ports = {server: sock.getsockname()[1] for server, sock in listeners.items()}

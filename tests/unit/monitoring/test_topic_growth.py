@@ -63,7 +63,9 @@ def test_what_a_killed_run_left_is_finished_by_the_next(left):
 
 @pytest.mark.parametrize("wider", [replace(TWO, read_queues=4), replace(TWO, write_queues=4)])
 def test_nothing_is_shrunk(wider):
-    with pytest.raises(ConfigError, match="4 queues on broker broker-b, more than 3: only growing"):
+    with pytest.raises(
+        ConfigError, match="4 queues on broker broker-b, more than 3: this command only adds"
+    ):
         make_plan("orders", 3, PRESENT | {"broker-b": wider})
 
 

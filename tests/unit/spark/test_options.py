@@ -110,7 +110,7 @@ BAD = {
     "pushdown into a summary": (TOPIC | {"emit": "summary", "pushdown": "true"}, "pushdown"),
     "columns without properties": (
         TOPIC | {"columns": "body", "includeProperties": "true"},
-        "without properties",
+        "columns leaves out properties",
     ),
 }
 

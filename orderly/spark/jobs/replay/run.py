@@ -115,7 +115,7 @@ def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = sile
     """
     if settings.send and not settings.directory:
         raise ConfigError(
-            "sending needs a directory for the plan, so that it can go on after a crash"
+            "sending needs a directory for the plan, so that it can continue after a crash"
         )
     files = files_at(spark, settings.directory) if settings.directory else None
     if files is None or not settings.send:
@@ -384,8 +384,8 @@ def check_same_plan(plan: TableReplayPlan, wanted: Mapping[str, Any]) -> None:
     )
     if differs:
         raise ConfigError(
-            f"the directory holds a replay that was begun with another {', '.join(differs)}: ask"
-            " for the same to go on with it, or give another directory"
+            f"the directory holds a replay that began with another {', '.join(differs)}: use the"
+            " same to continue it, or give another directory"
         )
 
 

@@ -281,8 +281,8 @@ def spans(table: DataFrame) -> tuple[QueueRange, ...]:
     )
     if any(None in (row.topic, row.broker, row.queue_id) or row.rows != row.places for row in rows):
         raise ConfigError(
-            "rows of the table have no place, or the same one: each topic, broker, queue_id and"
-            " queue_offset must be there once, or nobody knows what to send; drop the others"
+            "some rows of the table have no place, or share one: each topic, broker, queue_id and"
+            " queue_offset must occur exactly once. Drop the other rows"
         )
     topics = sorted({row.topic for row in rows})
     if len(topics) > 1:

@@ -89,7 +89,7 @@ def told():
         "broker-a 0 50 3 2 0 3 1 1 2",
         "The number in the property 'n' must rise",
         "1 of them came back to a queue",
-        "Most keys leave numbers out.",
+        "Most keys leave out numbers.",
     ],
 )
 def test_it_says(told, said):
