@@ -81,7 +81,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What is to become of dead letters that are to be sent again.
+    """Where each dead letter goes when it is sent again.
 
     Attributes:
         due: the topic each goes to, as the broker names it, topic by topic, in the order given.
@@ -246,7 +246,7 @@ def require_readable(route: TopicRoute) -> None:
     """See that the dead letters can be read.
 
     Raises:
-        NoPermission: a broker gives them to nobody; the text says what to do.
+        NoPermission: a broker lets nobody read them; the text says what to do.
     """
     for data in route.queues:
         if Permission.READ not in data.permission:

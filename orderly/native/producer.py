@@ -290,7 +290,7 @@ class NativeOrderlyProducer:
         Args:
             message: what to send.
             selector: which queue; None: the producer's.
-            arg: what the selector goes by; None: the message's sharding key.
+            arg: what the selector chooses by; None: the message's sharding key.
 
         Returns:
             Where it is stored; the broker has a name only with a pinned layout, and

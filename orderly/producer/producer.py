@@ -420,8 +420,8 @@ class OrderlyProducer:
             message: what to send.
             selector: which queue; None: the producer's selector.
             arg: what the selector chooses by; None: the message's sharding key.
-            timeout: seconds, waiting and retries included, after which no further attempt begins;
-            None: `ProducerConfig.delivery_timeout`. A message in a batch with longer time-outs can
+            timeout: seconds, waiting and retries included, after which no further attempt begins.
+                None: `ProducerConfig.delivery_timeout`. A message in a batch with longer time-outs can
                 fail up to one `send_timeout` later.
 
         Returns:

@@ -5,9 +5,9 @@ delivery goes at most one message forward; it may go back (a failed message at o
 handover), but never below what was committed, and then goes on without a gap. No two handlers
 work on one queue at a time. Pure, and linear in the number of records.
 
-Where a broker forgets its locks a member may go on that is not the owner any more and cannot know
-it. Such deliveries are *excused*: the others alone must be in order, and may pass over what was
-finished by an excused one before.
+When a broker forgets its locks, a member that is no longer the owner can go on, because it cannot
+know. Such deliveries are *excused*: only the others must be in order, and they may pass over
+messages that an excused delivery finished before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Delivered:
     """One call of a handler; records of one queue in the order in which the calls began.
 
     `success` says whether the handler reported it as done. `started` and `ended` are seconds on one
-    clock; left at 0 they are not judged. An excused one is in its place when it has ended.
+    clock; left at 0 they are not judged. An excused delivery has its place where it ended.
     """
 
     key: Hashable

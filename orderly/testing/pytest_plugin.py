@@ -91,7 +91,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show it, too, in the report of the test in which it ended."""
+    """Also show it in the report of the test in which it ended."""
     report = yield
     why = _why_it_ended(item) if report.failed else ""
     if why and _first_line(why) not in report.longreprtext:
