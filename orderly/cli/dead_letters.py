@@ -44,8 +44,8 @@ Examples:
   orderly dlq replay shipping --into orders-again --yes -o json
 """
 GAP = (
-    "the order of their keys has a gap: what was sent after a dead letter has been consumed, and"
-    " the dead letter comes behind it now"
+    "the order of their keys has a gap: messages sent after a dead letter were consumed before it,"
+    " and the dead letter now comes after them"
 )
 
 
@@ -263,7 +263,9 @@ def _say_what_is_missing(outcomes: Sequence[Replayed], total: int) -> None:
     click.echo(f"{len(outcomes) - failed} of {total} sent; {GAP}", err=True)
     if len(outcomes) < total:
         unknown = total - len(outcomes)
-        click.echo(f"it ended early: whether {unknown} more were sent is not known", err=True)
+        click.echo(
+            (f"the replay ended early: it is not known whether {unknown} more were sent"), err=True
+        )
     keyless = sum(outcome.letter.message.sharding_key is None for outcome in outcomes)
     if keyless:
         click.echo(f"{keyless} have no sharding key: they went to any queue", err=True)

@@ -138,7 +138,7 @@ class Belongings:
         if members is None:
             yield "whether members are online is not known"
         elif members:
-            yield f"{counted(len(members), 'member')} online, who would make it again"
+            yield f"{counted(len(members), 'member')} online, who would create it again"
         if sums.parked_keys:
             messages = counted(sums.parked_messages or 0, "message")
             yield f"{counted(sums.parked_keys, 'parked key')} with {messages}"
@@ -233,7 +233,7 @@ def _show_plan(found: Belongings, form: Format, settings: CommonOptions) -> None
     show(CommandOutput.of(_PLANNED, _planned(found), None), form, settings)
     say(f"its topics, deleted with it: {', '.join(found.topics) or 'none'}")
     for use in found.uses():
-        say(f"it is used: {use}")
+        say(f"it is in use: {use}")
 
 
 _PLANNED = (

@@ -151,7 +151,9 @@ def _notes(report: LockReport) -> list[str]:
     """What is to be said of members, for a reader."""
     notes = []
     if not report.locks and not report.errors:
-        notes.append(f"no queue is known of {report.group}: it never committed, nobody has any")
+        notes.append(
+            f"no queue of {report.group} is known: it never committed, and no member has one"
+        )
     if report.takes_locks is False:
         notes.append(f"{report.group} does not consume in order, so it takes no locks")
     if report.members is None:

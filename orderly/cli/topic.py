@@ -496,7 +496,7 @@ class Deletion:
             if n != 0
         ]
         if is_book_keeping(self.topic):
-            members.append("it is what a group knows of its keys, or its parked messages")
+            members.append("it holds what a group knows of its keys, or its parked messages")
         return members
 
 

@@ -137,14 +137,14 @@ def said_nothing(cause: BaseException, *, encrypted: bool) -> BaseException:
         if encrypted
         else "TLS, set tls=True (ORDERLY_TLS)"
     )
-    return ConnectionResetError(f"{cause}, and had said nothing; if it demands {hint}")
+    return ConnectionResetError(f"{cause} before it sent anything; if it demands {hint}")
 
 
 def request_timed_out(address: str, code: int, timeout: float) -> RequestTimeout:
     """The error of a request that waited `timeout` seconds for its reply."""
     return RequestTimeout(
-        f"{address} did not answer {request_name(code)} within {timeout:g} s;"
-        " it may still execute the request",
+        f"{address} did not answer {request_name(code)} within {timeout:g} s; it can still execute"
+        " the request",
         address,
     )
 

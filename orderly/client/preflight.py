@@ -56,7 +56,7 @@ class NotOrdered:
     def hint(self) -> str:
         """What to do."""
         return (
-            "this member keeps the order, but gRPC members would not: mark the group with mqadmin"
+            "this member keeps the order, but gRPC members do not: mark the group with mqadmin"
             " updateSubGroup -o true"
         )
 

@@ -185,8 +185,8 @@ class LocalOffsets:
 
     def _damaged(self, path: Path, damage: _DamagedError) -> OffsetFileError:
         return OffsetFileError(
-            f"the offset file {path} is damaged ({damage}) and no whole copy is beside it; restore"
-            f" {self.path}, or remove it and {self._backup.name} to begin where"
+            f"the offset file {path} is damaged ({damage}) and there is no complete copy beside"
+            f" it; restore {self.path}, or remove it and {self._backup.name} to begin where"
             " ConsumerConfig.consume_from says"
         )
 

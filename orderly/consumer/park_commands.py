@@ -49,8 +49,8 @@ _NO_DRY_RUN = (
 )
 _VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (
-    f"it was begun {_VAIN_BEGINNINGS} times, and each time the process ended, or gave the queue"
-    " up, before a message was done: look at what the handler does with the key's first parked"
+    f"it began {_VAIN_BEGINNINGS} times, and each time the process ended or gave up the queue"
+    " before a message was done: look at what the handler does with the key's first parked"
     " messages, then give the command again"
 )
 
@@ -189,7 +189,7 @@ class _Desk:
         if parked is None or parked.at > written_behind(message):
             return (
                 f"key {command.key!r} is not parked in {self._held.queue} now: an earlier command"
-                " may have settled it"
+                " can have settled it"
             )
         if command.verb is Verb.TRY and not self._dry_run:
             return _NO_DRY_RUN
@@ -218,8 +218,8 @@ def _too_old(stored_at: float) -> str | None:
     if age <= ADD_VALID:
         return None
     return (
-        f"it was given {age:.0f} s ago, by the clocks of its broker and of this member, and the key"
-        " may be well by now: give it again if it still blocks"
+        f"it was given {age:.0f} s ago, by the clocks of its broker and of this member, and the"
+        " key can be well by now: give the command again if it still blocks"
     )
 
 
@@ -240,8 +240,8 @@ _KEPT = (
     " rolls them back, or fails"
 )
 _NO_TURN = (
-    f"its turn has not come for {ADD_PATIENCE:g} s, and it is not waited for any longer: a call of"
-    " the handler with the key runs on, the queue is paused, or its park queue cannot be written"
+    f"its turn has not come for {ADD_PATIENCE:g} s, and the command waits no longer: a handler"
+    " call with the key still runs, the queue is paused, or its park queue cannot be written"
     " (event park.failed)"
 )
 
@@ -304,7 +304,7 @@ class Adding:
         key, owned = self._command.key, self._held.owned
         lane = owned.messages.lane_of(key)
         if owned.parking.parked(key):
-            self._ending.refuse(f"key {key!r} is parked already")
+            self._ending.refuse(f"key {key!r} is already parked")
         elif lane is None or not lane.unfinished:
             self._ending.count(0)
         elif lane.keeps_all:
@@ -493,7 +493,7 @@ class Replay:
         self._ending.stop(
             parked.next,
             f"about {missing} of its messages are lost: deleted by their age, or damaged; give the"
-            " command once more to have it carried out on what is left",
+            " command again to run the rest",
         )
         return True
 
@@ -578,8 +578,8 @@ class Replay:
             self._held.owned.parking.settled(self._command.key, left, messages=1)
         self._ending.stop(
             left,
-            f"the parked copy of the message at {place.offset} is not there any more: deleted by"
-            " its age; give the command once more to go on without it",
+            f"the parked copy of the message at {place.offset} is gone: deleted by its age; give"
+            " the command again to go on without it",
         )
         return True
 

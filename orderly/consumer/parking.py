@@ -32,7 +32,7 @@ from orderly.protocol.parked_key import Key, ParkedKey, key_of
 
 BEHIND = Failure("an earlier message of its key is parked")
 _NO_KEYS = (
-    "only with order='key', in clustering, and not in the group's retry topic a key can be parked:"
+    "a key can be parked only with order='key', in clustering, and not in the group's retry topic:"
     " the message blocks its queue"
 )
 _BAD_KEY = (
@@ -40,8 +40,8 @@ _BAD_KEY = (
     " message blocks its key"
 )
 _FORMER = (
-    "messages of its key are parked that are older than the topic: release or drop the key first"
-    " (orderly parked release); its new messages wait until then"
+    "parked messages of its key are older than the topic: release or drop the key first (orderly"
+    " parked release); its new messages wait until then"
 )
 
 

@@ -365,7 +365,7 @@ class Puller:
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
         reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
         if reply.status is not PullStatus.FOUND and self._is_slave(held, reply.address):
-            self._refill_failed(held, asked, OrderlyError("a slave may not have them yet"))
+            self._refill_failed(held, asked, OrderlyError("a slave does not always have them yet"))
             return
         if asked > reply.max_offset:
             with held.lock:

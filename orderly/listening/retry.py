@@ -82,8 +82,8 @@ class Retry:
         for seconds in _delays(self.stop):
             require(
                 seconds <= self.max_seconds,
-                f"stop goes on for {seconds:g} s, but max_seconds={self.max_seconds:g} ends it"
-                " before: raise max_seconds (beyond 30 with extend=True)",
+                f"stop allows {seconds:g} s, but max_seconds={self.max_seconds:g} ends the retries"
+                " earlier: raise max_seconds (beyond 30 with extend=True)",
             )
 
     def next_wait(

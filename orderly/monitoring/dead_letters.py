@@ -30,7 +30,7 @@ from orderly.selectors.layout import layout_of
 
 _PULL = 32  # messages; a broker gives no more at once
 _DIGITS = 10  # of a message's flags
-_ADVICE = "name the topic to send it to (--to), or leave it out"
+_ADVICE = "name the topic to send it to (--into), or leave it out"
 _LONGEST = 127  # characters of a topic's name
 _BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
 

@@ -88,7 +88,7 @@ def run_command(
                 + _members(queue))  # fmt: skip
         _await([sent], patience, on_progress)
     except KeyboardInterrupt as interrupt:
-        why = "the wait was interrupted, and nothing else"
+        why = "only the wait was interrupted"
         raise _unanswered(queue, verb, key, why) from interrupt
     if sent.end is not None:
         return _outcome(queue.queue, key, sent.end)
@@ -281,10 +281,10 @@ class _Sent:
         if self.failure is not None:
             return self.failure
         if self.taken:
-            return OrderlyError("its owner has taken the command, and has not ended it yet")
+            return OrderlyError("its owner has taken the command and has not finished it yet")
         return OrderlyError(
-            "no owner answered: it has none, or a member that hangs, or one of a release that"
-            " knows no such command"
+            "no owner answered: the queue has none, its member hangs, or the member's release does"
+            " not know this command"
         )
 
 
@@ -304,10 +304,10 @@ def _await(sent: Sequence[_Sent], patience: float, on_progress: OnProgress) -> N
 
 def _unanswered(queue: ParkedQueue, verb: Verb, key: Key, why: str) -> OrderlyError:
     return OrderlyError(
-        f"what becomes of key {key!r} of {queue.queue} is not known: {why}. The command"
+        f"the outcome for key {key!r} of {queue.queue} is not known: {why}. The command"
         f" ({verb.value}) stays in the park topic: the queue's owner, or its next one, runs it,"
-        " also when nobody waits for it. Do not send it again; see with `orderly parked list` what"
-        " became of it"
+        " even if nobody waits for it. Do not send it again; see the result with `orderly parked"
+        " list`"
     )
 
 
@@ -317,7 +317,7 @@ def _members(queue: ParkedQueue) -> str:
     except OrderlyError:
         return "whether members are online is not known"
     if members is None:
-        return "no member of the group is online, it waits for the next one"
+        return "no member of the group is online; the command waits for the next one"
     return f"members online: {len(members.connections)}"
 
 

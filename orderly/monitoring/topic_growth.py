@@ -320,7 +320,7 @@ def _changed(
 
 def _not_written(watch: float) -> Steps:
     """See that nobody writes."""
-    yield Notice(f"watching for {watch:g} s whether it is written to")
+    yield Notice(f"watching for {watch:g} s for new messages")
     before: DrainStatus = yield CheckDrained()
     yield Pause(watch)
     after: DrainStatus = yield CheckDrained()
@@ -355,7 +355,7 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
     """Undo; if that fails somewhere, that is the error to raise."""
     if not touched:
         return
-    yield Notice("putting the topic back as it was")
+    yield Notice("restoring the topic")
     left = yield from _each(touched)
     if left:
         raise OrderlyError(
@@ -367,8 +367,8 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
     closed = [name for name, config in touched.items() if not writable(config)]
     if closed:
         yield Notice(
-            f"it was closed for writing on broker {', '.join(closed)} before this run, and is so"
-            f" again: run the command again, or mqadmin updateTopicPerm -t {topic} -p 6"
+            f"it was closed for writing on broker {', '.join(closed)} before this run, and is"
+            f" closed again now: run the command again, or mqadmin updateTopicPerm -t {topic} -p 6"
         )
 
 
@@ -456,7 +456,7 @@ def _behind(group: GroupStatus, topic: str) -> Behind | None:
     """What a group has not finished of a topic; None: nothing."""
     counts = [_left(row) for row in group.topics[topic].rows()]
     if None in counts:
-        return Behind(group.group, None, "never committed in some queue, or not to be read")
+        return Behind(group.group, None, "never committed in some queue, or it could not be read")
     total = sum(count for count in counts if count is not None)
     return Behind(group.group, total) if total else None
 

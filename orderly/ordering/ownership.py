@@ -335,9 +335,9 @@ class NotOnRecord(OrderlyError):
 
     def __init__(self, queue: MessageQueue) -> None:
         super().__init__(
-            f"the state topic of {queue} does not exist: only the offset is saved, and what is"
-            " finished above it comes again after a hand-over. The next round creates the topic,"
-            " if the consumer may (create_state_topics)"
+            f"the state topic of {queue} does not exist: only the offset is saved, and messages"
+            " finished above it come again after a hand-over. The next round creates the topic, if"
+            " the consumer may (create_state_topics)"
         )
 
 

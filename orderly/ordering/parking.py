@@ -257,8 +257,9 @@ class KeyRatio:
         if parked < FREE or parked + 1 <= self._ratio * seen:
             return None
         return (
-            f"{parked} of {seen} keys of the last {WINDOW / 60:g} minutes are parked, at most"
-            f" {self._ratio:g} of them may be: that is a fault of the handler, not of the messages"
+            f"{parked} of {seen} keys of the last {WINDOW / 60:g} minutes are parked, and one more"
+            f" would be over the allowed share of {self._ratio:g}: the handler is at fault, not"
+            " the messages"
         )
 
     def parks(self, key: Hashable, now: float) -> None:

@@ -421,8 +421,8 @@ class OrderlyProducer:
             selector: which queue; None: the producer's selector.
             arg: what the selector chooses by; None: the message's sharding key.
             timeout: seconds, waiting and retries included, after which no further attempt begins.
-                None: `ProducerConfig.delivery_timeout`. A message in a batch with longer time-outs can
-                fail up to one `send_timeout` later.
+                None: `ProducerConfig.delivery_timeout`. A message in a batch with longer time-outs
+                can fail up to one `send_timeout` later.
 
         Returns:
             A future with the SendResult or a SendFailed. Cancelling it withdraws the message if

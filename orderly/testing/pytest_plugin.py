@@ -125,7 +125,7 @@ def orderly_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """
     where = pytestconfig.getoption("--orderly-broker")
     if where not in _OURS:
-        pytest.skip(f"needs a broker it may stop; --orderly-broker={where} is not ours")
+        pytest.skip(f"needs a broker that it may stop; --orderly-broker={where} is not ours")
     broker = _STARTS[where](pytestconfig)
     yield broker
     broker.stop()

@@ -129,7 +129,7 @@ def test_one_look_after_a_kill_says_whose_the_queues_are(
     code, line = check()
     assert (code, "UNLOCKED 1 queue" in line) == (1, True), line
     told = " ".join(orderly("backlog", "explain", surveyed.group)[1].split())
-    assert "or a dead member has, whose lock is free 60 s after its last renewal" in told
+    assert "or a dead member has, and its lock is free 60 s after the last renewal" in told
     assert "more than it can use" not in told
     assert not heir.health().ready
 

@@ -355,7 +355,7 @@ def nothing(snapshot: Snapshot, cut: ListingOptions, names: Names) -> str:
         count = len(snapshot.groups)
         return "the group is in order" if count == 1 else f"all {count} groups are in order"
     if names.groups or names.topics:
-        return f"no group fits {', '.join((*names.groups, *names.topics))}"
+        return f"no group matches {', '.join((*names.groups, *names.topics))}"
     return (
         "no group has committed an offset: start a consumer, or give GROUP and --topic to see"
         " a topic's queues"

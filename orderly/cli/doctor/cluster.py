@@ -301,7 +301,7 @@ def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorF
     yield _broker(part, FindingState.OK, _summary(settings))
     permission = settings.get("brokerPermission", "")
     if permission.isdecimal() and _BOTH not in Permission(int(permission) & _BOTH):
-        advice = "set brokerPermission=6 when it is to serve again (mqadmin updateBrokerConfig)"
+        advice = "set brokerPermission=6 when it should serve again (mqadmin updateBrokerConfig)"
         found = f"brokerPermission={permission}: it serves only a part, as when it is being drained"
         yield _broker(part, FindingState.WARNING, found, advice)
 
@@ -328,7 +328,7 @@ def _clock(name: str, answer: ServerAnswer) -> DoctorFinding:
             part, FindingState.UNKNOWN, "it does not report its time", "see its own host"
         )
     if found.matters:
-        advice = "set both by NTP: ages, retention and starts at a time go by these clocks"
+        advice = "set both by NTP: ages, retention and starts at a time use these clocks"
         return _broker(part, FindingState.WARNING, str(found), advice)
     return _broker(part, FindingState.OK, str(found))
 
@@ -410,4 +410,4 @@ def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> DoctorFinding:
             " most administration; consumers and producers need none"
         )
         return _key(FindingState.ABSENT, f"{named}; it is not an administrator's", advice)
-    return _key(FindingState.OK, f"{named}; brokers answer all that was asked")
+    return _key(FindingState.OK, f"{named}; brokers answered all questions")

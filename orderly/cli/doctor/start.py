@@ -121,7 +121,7 @@ class _Start:
         order = "marked as ordered" if found.order else "not marked as ordered"
         may = _permission(Permission(found.perm))
         text = f"{broker.broker_name}: {queues}, {may}, {found.message_type}, {order}"
-        advice = "" if same else "end what was begun (orderly topic grow), or make them the same"
+        advice = "" if same else "finish the change (orderly topic grow), or make them the same"
         self._add(f"topic {topic}", FindingState.OK if same else FindingState.WARNING, text, advice)
 
     # --- the group -----------------------------------------------------------------------------
@@ -143,7 +143,9 @@ class _Start:
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
             advice = "name topics with --topic to check the start of a consumer"
-            self._add(f"group {group}", FindingState.ABSENT, "no topic is known of it", advice)
+            self._add(
+                f"group {group}", FindingState.ABSENT, ("no topic of the group is known"), advice
+            )
         return topics
 
     def _group(self, group: str, members: ConsumerConnections | None) -> None:

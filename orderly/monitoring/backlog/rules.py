@@ -351,7 +351,9 @@ def why_ahead(pair: GroupTopic, place: int) -> str:
 
 
 _HAND_OVER = 5.0  # seconds: between live members a queue is handed over at once
-_NOBODYS = "no member has it, or a dead member has, whose lock is free 60 s after its last renewal"
+_NOBODYS = (
+    "no member has it; or a dead member has, and its lock is free 60 s after the last renewal"
+)
 
 
 def offline(pair: GroupTopic, place: int) -> bool:

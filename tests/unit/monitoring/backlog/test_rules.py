@@ -272,7 +272,7 @@ def test_its_cause_says_whose_it_may_be_and_until_when():
     pair = healthy()
     pair.signs.unowned = {QUEUE}
     cause = rule(QueueState.UNLOCKED).cause(pair, 0)
-    assert "or a dead member has, whose lock is free 60 s after its last renewal" in cause
+    assert "or a dead member has, and its lock is free 60 s after the last renewal" in cause
 
 
 def test_an_empty_queue_that_nobody_has_waits_for_nobody():
