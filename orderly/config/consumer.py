@@ -264,11 +264,11 @@ class ConsumerConfig(FromEnv):
         for name, usual in _BY_KEY_ONLY.items():
             require(
                 self.by_key or getattr(self, name) == usual,
-                f"{name} decides nothing with order='queue': pass order='key', or leave it out",
+                f"{name} has no effect with order='queue': pass order='key', or leave it out",
             )
         require(
             not self.broadcasting or self.parking == ParkLimits(),
-            "parking decides nothing with model='broadcasting', which parks no key: leave it out",
+            "parking has no effect with model='broadcasting', which parks no key: leave it out",
         )
         require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
         for name in ("max_rate", "max_rate_per_key"):

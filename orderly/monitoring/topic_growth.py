@@ -361,8 +361,8 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
         raise OrderlyError(
             f"{topic} could not be restored on broker {_names(left)}, where it can still be closed"
             " for writing: run the command again when the broker is back (it continues from"
-            f" there), or mqadmin updateTopicPerm -t {topic} -p 6. It was restored because:"
-            f" {str(cause) or 'the command was interrupted'}"
+            f" there), or mqadmin updateTopicPerm -t {topic} -p 6. The command tried to restore it"
+            f" because: {str(cause) or 'the command was interrupted'}"
         ) from cause
     closed = [name for name, config in touched.items() if not writable(config)]
     if closed:

@@ -174,7 +174,7 @@ def test_by_key_a_topic_made_anew_is_told_until_a_member_went_on(
     make_anew(count)
     row = surveyed.rows()[0]
     assert (row.state.name, row.committed, row.backlog) == ("OFFLINE", None, count)
-    assert "made anew: the group stood at 5" in row.cause
+    assert "created again: the group was at 5" in row.cause
     assert "no member is connected, and the first to connect begins at 0" in row.cause
     assert check()[0] == 2
     consume(order="key")

@@ -436,7 +436,7 @@ def test_a_config_with_keys_is_not_pickled_and_the_error_says_what_to_do_instead
         ({"tls": True, "tls_key_file": "me.key"}, "tls_key_file needs tls_cert_file"),
         ({"tls": True, "tls_verify": "no"}, "'host', 'chain' or 'none'"),
         ({"tls": True, "tls_verify": "chain"}, "needs tls_ca_file .ORDERLY_TLS_CA_FILE"),
-        ({"broker_hosts": "10.0.0.1/8"}, "'10.0.0.1/8' in broker_hosts is no host"),
+        ({"broker_hosts": "10.0.0.1/8"}, "'10.0.0.1/8' in broker_hosts is not a host"),
     ],
     ids=str,
 )

@@ -163,7 +163,7 @@ def test_all_by_one_selector_is_fine():
     found = judged(("go_hash_mod", KEYS))
     assert (found.verdict, found.mixed) == (Verdict.OK, False)
     assert "Each of 50 keys was seen in one queue." in said(found)
-    assert "All keys lie where go_hash_mod (Go's NewHashQueueSelector) puts them." in said(found)
+    assert "All keys are where go_hash_mod (Go's NewHashQueueSelector) puts them." in said(found)
 
 
 def test_a_key_in_two_queues_is_a_finding_and_each_place_has_its_selector():
@@ -200,7 +200,7 @@ def test_a_selector_that_fits_all_of_too_few_keys_is_named():
     assert (found.explained, found.fitting, found.verdict) == ((), ("hash_mod",), Verdict.OK)
     assert (
         "hash_mod (Java's SelectMessageQueueByHash; the default here) puts all of them there, which"
-        " may be chance: 3 keys are too few to tell."
+        " can be chance: 3 keys are too few to be sure."
     ) in said(found)
     assert "No known selector" not in said(found)
 

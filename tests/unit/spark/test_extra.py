@@ -19,7 +19,7 @@ def test_new_enough(version):
 
 @pytest.mark.parametrize("version", ["4.1.1", "4.0.0.dev2", "3.5.1"])
 def test_too_old(version):
-    with pytest.raises(ConfigError, match=f"and this is {version}"):
+    with pytest.raises(ConfigError, match=f"but this is {version}"):
         check_version(version)
 
 

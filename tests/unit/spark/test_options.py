@@ -103,7 +103,7 @@ BAD = {
     "no number": (TOPIC | {"minPartitions": "many"}, "minPartitions='many' must be a whole"),
     "too small a number": (TOPIC | {"pullDepth": "0"}, "from 1 to 64"),
     "no truth": (TOPIC | {"failOnDataLoss": "no"}, "true or false"),
-    "an unknown column": (TOPIC | {"columns": "queue"}, "queue is no column"),
+    "an unknown column": (TOPIC | {"columns": "queue"}, "queue is not a column"),
     "an unknown kind of row": (TOPIC | {"emit": "both"}, "rows, summary"),
     "a stream's option": (TOPIC | {"maxOffsetsPerTrigger": "5"}, "for stream reads only"),
     "columns of a summary": (TOPIC | {"emit": "summary", "columns": "body"}, "columns of its own"),

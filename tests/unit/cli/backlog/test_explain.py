@@ -78,7 +78,7 @@ def test_all_that_waits_is_accounted_for():
         "SUSPENDED orders/broker-a/0: 5 tries in 60 s. Backlog 5,",
         "- in order, with an owner: 5 messages wait in 2 queues.",
         "- 2 messages wait in 1 queue whose owner is not known. Next: Find their owners: orderly",
-        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is mended,",
+        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is fixed,",
     ):
         assert told in joined(text)
 
