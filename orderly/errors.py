@@ -3,17 +3,17 @@
     OrderlyError
     ├── ConfigError (ValueError)        a setting or an argument is wrong; nothing was sent
     │   └── InvalidMessage              a message the broker would refuse, drop or cut
-    ├── NotAvailableYet                 a feature of the mission this release does not have
+    ├── NotAvailableYet                 a feature that this release does not have
     ├── LifecycleError                  start/close in the wrong order, the same group twice
     ├── ProtocolError                   bytes from a peer that break the wire format
-    │   └── UndecodableBody             one message's body cannot be read; all else of it can
+    │   └── UndecodableBody             one message's body cannot be read; the rest of it can
     ├── RemotingError                   no answer: the connection, not the broker, failed
     │   ├── ConnectFailed
     │   ├── ConnectionLost
     │   ├── RequestTimeout
     │   ├── ReplyTooLarge               it answered with more than `max_frame` allows
     │   └── NameServerUnavailable       no name server of the list answered
-    ├── BrokerError                     an answer, and it says no (code, remark, address)
+    ├── BrokerError                     the broker answered with an error (code, remark, address)
     │   ├── BrokerBusy                  flow control: the request was not executed
     │   ├── BrokerUnavailable           shutting down; the request was not executed
     │   ├── TopicNotFound
@@ -25,21 +25,21 @@
     │   └── LayoutChanged               strict layout: the route differs from the pin
     ├── SendFailed                      a message that was not acknowledged; see its cause
     │   └── PrecedingSendFailed         held back behind a failed send of the same key
-    ├── LockLost                        the queue is no longer ours; somebody else may have it
-    ├── QueueRecreated                  what was applied is of a queue that is no more
-    ├── DataLost                        messages that were to be read are no longer there
+    ├── LockLost                        this member no longer has the queue; another may have it
+    ├── QueueRecreated                  the last applied message is of a queue that was deleted
+    ├── DataLost                        messages to be read are no longer at the broker
     ├── WorkerDied                      a worker process ended before it answered
     ├── HandlerHung (TimeoutError)      a handler ran over handler_timeout and was stopped
-    ├── NotPicklable                    a value that cannot pass between our processes
+    ├── NotPicklable                    a value that cannot pass between worker processes
     ├── OffsetFileError                 the offset file of a broadcasting consumer
     ├── NativeLibraryError              librocketmq: not found, not loadable, or too old
     ├── NativeCallFailed                a call of librocketmq that did not succeed
-    ├── UnsupportedByDriver             what librocketmq cannot do, and who can
+    ├── UnsupportedByDriver             what librocketmq cannot do, and the class that can
     └── EmbeddedBrokerError             the local broker: Java, jars, ports, start
 
-An error answers two questions, so that loops ask the error and not a list of types:
-`retriable` (the same request may succeed later, unchanged) and `refresh_route` (the
-cached route is suspect). Every message says what to do next; `__cause__` is kept.
+Each error has two flags, so that a loop can ask the error instead of checking a list of types:
+`retriable` (the same request can succeed later, unchanged) and `refresh_route` (the cached
+route can be stale). Every message says what to do next; `__cause__` keeps what led to it.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class LifecycleError(OrderlyError, RuntimeError):
 
 
 class ProtocolError(OrderlyError):
-    """Bytes from a peer that break the wire format, or exceed a limit of ours."""
+    """Bytes from a peer that break the wire format or exceed one of this library's limits."""
 
 
 class UndecodableBody(ProtocolError):
-    """A message's body cannot be read: no other try helps, the sender has to send it anew.
+    """A message's body cannot be read. Retrying does not help: the sender must send it again.
 
     Attributes: retriable (True: it can be read where an extra is installed).
     """
@@ -84,7 +84,7 @@ class UndecodableBody(ProtocolError):
 
 
 class RemotingError(OrderlyError):
-    """No answer came that could be kept.
+    """No usable answer came.
 
     Whether the request was executed is unknown unless a subclass says so.
     """
@@ -110,7 +110,7 @@ class RequestTimeout(RemotingError, TimeoutError):
 
 
 class ReplyTooLarge(RemotingError):
-    """The request was executed, and its reply thrown away: it is larger than `max_frame`.
+    """The request was executed, but its reply was dropped: it is larger than `max_frame`.
 
     Attributes: size (bytes of the reply).
     """
@@ -154,13 +154,13 @@ class BrokerUnavailable(BrokerError):
 
 
 class TopicNotFound(BrokerError):
-    """The topic is not known there (code 17)."""
+    """The server does not know the topic (code 17)."""
 
     refresh_route = True
 
 
 class GroupNotFound(BrokerError):
-    """The consumer group is not known there (code 26)."""
+    """The server does not know the consumer group (code 26)."""
 
 
 class NoPermission(BrokerError):
@@ -178,7 +178,7 @@ class OffsetNotFound(BrokerError):
 
 
 class RouteError(OrderlyError):
-    """The topic's route has no queue that fits: none writable, or none readable."""
+    """The topic's route has no usable queue: none is writable, or none is readable."""
 
     refresh_route = True
 
@@ -190,7 +190,7 @@ class LayoutChanged(RouteError):
 class SendFailed(OrderlyError):
     """A message that was not acknowledged; `__cause__` says why.
 
-    It may be stored all the same when the cause is a time-out or a lost connection.
+    If the cause is a time-out or a lost connection, it can be stored nevertheless.
     """
 
 
@@ -199,15 +199,15 @@ class PrecedingSendFailed(SendFailed):
 
 
 class LockLost(OrderlyError):
-    """The queue is no longer ours: stop, another member may be working on the same key."""
+    """This member no longer has the queue: stop, another member can be working on the same key."""
 
 
 class QueueRecreated(OrderlyError):
-    """A message newer than the last one applied has a lower offset: the queue was made anew."""
+    """A newer message has a lower offset than the last one applied: the queue was recreated."""
 
 
 class DataLost(OrderlyError):
-    """Messages that a pipeline was to read are no longer at the broker."""
+    """Messages that a pipeline should read are no longer at the broker."""
 
 
 class WorkerDied(OrderlyError):
@@ -237,7 +237,7 @@ class OffsetFileError(OrderlyError):
 
 
 class NativeLibraryError(OrderlyError):
-    """librocketmq is not to be found, cannot be loaded, or lacks a call; the text says which."""
+    """librocketmq is not found, cannot be loaded, or lacks a call; the text says which."""
 
 
 class NativeCallFailed(OrderlyError):

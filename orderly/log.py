@@ -183,7 +183,7 @@ def traceback_text(error: BaseException) -> str:
     )
 
 
-_PYTHONS_OWN = ('  File "', "\n")  # places in source files, and what stands between two exceptions
+_PYTHONS_OWN = ('  File "', "\n")  # places in source files, and the line between two exceptions
 
 
 def without_our_frames(error: BaseException) -> BaseException:

@@ -1,4 +1,4 @@
-"""A message to send: checked when it is made, so that the error stands where the mistake is."""
+"""A message to send: checked when it is made, so that the error comes where the mistake is."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class Message:
             `int` (its decimal text under a hash selector, its value under numeric mod).
         tags: one tag, for the consumer's filter.
         keys: words for the broker's index; without spaces.
-        properties: further properties, kept by the broker; names of RocketMQ's own are refused.
+        properties: further properties, kept by the broker. RocketMQ's own names are refused.
 
     Raises:
-        InvalidMessage: what a broker would refuse, drop or cut. (A send looks at the size, whose
-            limit is the producer's, and again at the properties, for a dict can be changed.)
+        InvalidMessage: a broker would refuse, drop or cut the message. (A send also checks the
+            size, because the limit is the producer's, and the properties again, because a dict can
+            change.)
     """
 
     topic: str
@@ -79,16 +80,16 @@ class Message:
         """Make a message whose body is JSON, as a listener with `decode=` reads it.
 
         Args:
-            topic: as in the class, and so are the others.
-            value: anything JSON has, a pydantic model, a msgspec Struct or a dataclass, also inside
-                of lists and dicts. Fields of a model have their names of the wire (aliases).
+            topic: see the class.
+            value: any JSON value, a pydantic model, a msgspec Struct or a dataclass, also inside
+                lists and dicts. Fields of a model are written under their aliases.
             sharding_key: see the class.
             tags: see the class.
             keys: see the class.
             properties: see the class.
 
         Raises:
-            InvalidMessage: something that JSON does not have, such as NaN, or as for the class.
+            InvalidMessage: a value that JSON does not have, such as NaN; or as for the class.
         """
         return cls(topic, json_of(value), sharding_key, tags, keys, properties)
 
@@ -106,9 +107,9 @@ def json_of(value: object) -> bytes:
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage(
-            f"the value cannot be written as JSON ({type(error).__name__}): give what JSON has,"
+            f"the value cannot be written as JSON ({type(error).__name__}): pass JSON values,"
             " pydantic models, msgspec Structs or dataclasses, with times and numbers as text if"
-            " need be"
+            " needed"
         ) from error
 
 
@@ -117,12 +118,12 @@ def _as_json(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
     if hasattr(value, "__struct_fields__"):
-        import msgspec  # noqa: PLC0415  who has a Struct has it
+        import msgspec  # noqa: PLC0415  a program with a Struct has it
 
         return msgspec.to_builtins(value)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    raise TypeError(f"a {type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"JSON has no value for a {type(value).__name__}")
 
 
 # --- what a broker would refuse, drop or cut ------------------------------------------------------
@@ -213,8 +214,9 @@ def check_names(properties: Mapping[str, str]) -> None:
     if later:
         raise InvalidMessage(
             f"with property {later[0]} the broker would show the message later, behind messages"
-            " that were sent after it: a stream in order has no delayed or transactional messages."
-            " Leave the property out, or send the message with another client to a topic of its own"
+            " that were sent after it, but an ordered stream has no delayed or transactional"
+            " messages. Leave the property out, or send the message with another client to a topic"
+            " of its own"
         )
     reserved = RESERVED.intersection(properties)
     if reserved:

@@ -17,8 +17,8 @@ NO_PROPERTIES: Mapping[str, str] = {}
 class MessageQueue:
     """One queue of a topic on one broker: the unit of order.
 
-    Sorts by (topic, broker_name, queue_id), as Java's MessageQueue.compareTo does; every
-    member of a group must sort alike or the allocation overlaps.
+    Sorts by (topic, broker_name, queue_id), as Java's MessageQueue.compareTo does. Every member of
+    a group must sort in the same way, or allocations overlap.
     """
 
     topic: str
@@ -54,11 +54,11 @@ class _ReadLate:
 class ReceivedMessage(_ReadLate):
     """A message as the broker stored it.
 
-    Times are seconds since the epoch on the clock of the host that wrote them. `queue_offset`
-    is authoritative: filtered pulls have gaps. `message_id` is the sender's id (UNIQ_KEY),
-    kept across retries and dead letters; `offset_message_id` names the stored copy.
-    `stored_size` is bytes at the broker; `held_size` about what it takes of this process's memory,
-    unpacked, when all of it was looked at (0: it was not pulled by a consumer of ours).
+    Times are seconds since the epoch, by the clock of the host that wrote them. `queue_offset` is
+    authoritative: filtered pulls have gaps. `message_id` is the sender's id (UNIQ_KEY), which stays
+    the same in retries and dead letters; `offset_message_id` names the stored copy. `stored_size`
+    is the number of bytes at the broker. `held_size` is about the memory that the message takes in
+    this process, with its body unpacked and all fields used (0: no orderly consumer pulled it).
     """
 
     queue: MessageQueue
@@ -95,7 +95,7 @@ class ReceivedMessage(_ReadLate):
 
         Args:
             read: (message, name of a field) -> values of that field, and of others that were as
-                cheap; {} if there is none of that name.
+                cheap; {} if there is no property of that name.
             queue: this field and the next ones are known already.
             queue_offset: as in the class.
             body: decompressed.
@@ -123,7 +123,7 @@ class ReceivedMessage(_ReadLate):
 
     @property
     def raw_body(self) -> bytes:
-        """The body; of a message whose body cannot be read, its bytes as they are stored."""
+        """The body; if it cannot be read, its bytes as they are stored."""
         return self.body
 
     @property
@@ -216,10 +216,10 @@ def _read_stored(message: ReceivedMessage, name: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What the broker said of a stored message.
+    """The broker's answer about a stored message.
 
-    `status` is "SEND_OK", or "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE":
-    stored all the same, with weaker durability (codes 10, 12, 11).
+    `status` is "SEND_OK", or "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT" or "SLAVE_NOT_AVAILABLE":
+    then the message is stored with weaker durability (codes 10, 12, 11).
     """
 
     queue: MessageQueue

@@ -28,7 +28,7 @@ def heard(wanted: bool = True) -> Iterator[Noted]:
 
     Only Python's own handlers are replaced, and put back at the end: whoever has others, an event
     loop for example, wants something else. The first signal puts the system's default in their
-    place, so that a second one ends the process, whatever it is doing. Several may overlap, as
+    place, so that a second one ends the process at once. Several may overlap, as
     coroutines do: all read the same note.
 
     Args:

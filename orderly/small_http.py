@@ -279,7 +279,7 @@ class _Server(ThreadingMixIn, TCPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """End a connection, however far it got."""
-        with self._lock:  # before it is closed: who has a place can be cut
+        with self._lock:  # before it is closed: a connection with a place can be cut
             self._places.leave(request)
         super().shutdown_request(request)
 

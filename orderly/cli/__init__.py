@@ -12,7 +12,7 @@ def main(*before: str) -> None:
     """Run `orderly` with the arguments of the process and exit with the command's code.
 
     Args:
-        before: words of the command line that the name of the program stands for.
+        before: words of the command line that the program's name implies.
     """
     try:
         import click as _  # noqa: F401, PLC0415  the extra may be missing: see below

@@ -41,7 +41,7 @@ Examples:
     "--count",
     type=click.IntRange(1, 10_000_000),
     metavar="N",
-    help=f"Messages. Default: {_COUNT}, or with --rate those of {_RATE_SECONDS:g} s.",
+    help=f"Messages to send. Default: {_COUNT}; with --rate as many as in {_RATE_SECONDS:g} s.",
 )
 @click.option(
     "--size",
@@ -49,7 +49,7 @@ Examples:
     default=256,
     show_default=True,
     metavar="BYTES",
-    help="Of a body.",
+    help="Size of a message body.",
 )
 @click.option(
     "--keys",
@@ -57,22 +57,25 @@ Examples:
     default=1000,
     show_default=True,
     metavar="N",
-    help="How many sharding keys, in turn.",
+    help="How many sharding keys to use, in turn.",
 )
-@click.option("--sync", is_flag=True, help="Wait for each answer; otherwise submit, in batches.")
+@click.option(
+    "--sync", is_flag=True, help="Wait for each send. Without it, sends go out in batches."
+)
 @click.option(
     "--rate",
     type=Finite(0, min_open=True),
     metavar="N",
-    help="Messages a second, consumed as they come. Default: as fast as it goes, then consumed.",
+    help="Send N messages a second and consume them at once. Default: send as fast as possible,"
+    " then consume.",
 )
-@click.option("--send-only", is_flag=True, help="Do not consume them.")
+@click.option("--send-only", is_flag=True, help="Send, and do not consume.")
 @click.option(
     "--order",
     type=click.Choice(["queue", "key"]),
     default="queue",
     show_default=True,
-    help="The unit of order: one message of it at a time.",
+    help="What keeps order: each queue, or each key.",
 )
 @click.option(
     "--concurrency",
@@ -80,7 +83,7 @@ Examples:
     default=ConsumerConfig().concurrency,
     show_default=True,
     metavar="N",
-    help="The most calls of the handler at once.",
+    help="At most N handler calls at once.",
 )
 @click.option(
     "--handler-ms",
@@ -88,26 +91,28 @@ Examples:
     default=0.0,
     show_default=True,
     metavar="MS",
-    help="The handler waits so long, as for a database.",
+    help="Simulate handler I/O of this duration.",
 )
-@click.option("--async", "coroutines", is_flag=True, help="It is a coroutine, not on threads.")
+@click.option(
+    "--async", "coroutines", is_flag=True, help="Use an async handler instead of threads."
+)
 @click.option(
     "--queues",
     type=click.IntRange(1, 256),
     default=8,
     show_default=True,
     metavar="N",
-    help="Of the topic that is made, on each broker.",
+    help="Queues of the benchmark's topic, on each broker.",
 )
-@click.option("--cluster", metavar="NAME", help="Where to make it, if there are several.")
+@click.option("--cluster", metavar="NAME", help="The cluster, if there are several.")
 @format_options()
 @common_options
 @click.pass_context
 def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
-    """Measure your own cluster: send, then consume what was sent; with --rate both at once.
+    """Measure your cluster: send messages, then consume them; with --rate both at once.
 
-    The handler checks the order of every key. Topic and group are made for it (orderly-bench-…),
-    and taken away in the end, also after Ctrl-C. It sends 26 MB unless the options say otherwise.
+    The handler checks the order of every key. The command creates a topic and a group
+    (orderly-bench-…) and deletes them at the end, also after Ctrl-C. By default it sends 26 MB.
     """
     from orderly.bench import Consuming, Sending, named, scratch  # noqa: PLC0415  `--help` is quick
 

@@ -72,7 +72,7 @@ name_option = click.option(
     show_default=True,
     metavar="NAME",
     callback=_named,
-    help="Which local broker: each has ports and data of its own.",
+    help="Which local broker. Each has its own ports and data.",
 )
 
 
@@ -104,7 +104,7 @@ def broker() -> None:
     metavar="NAME=VALUE",
     help="A setting of the broker; may be given again.",
 )
-@click.option("--foreground", is_flag=True, help="Stay until Ctrl-C instead of going on behind.")
+@click.option("--foreground", is_flag=True, help="Run until Ctrl-C, not in the background.")
 @format_options()
 @click.pass_context
 def start(
@@ -117,11 +117,11 @@ def start(
     foreground: bool,
     form: Format,
 ) -> None:
-    """Start it and wait until it answers. The first start downloads about 85 MB.
+    """Start a local broker and wait until it answers. The first start downloads about 85 MB.
 
-    It takes the ports it had last, if they are free. One of that name that runs already is left as
-    it is, and you see in which folder it was started; other options than it has are an error.
-    Commands without a name server use the broker "default".
+    It reuses its last ports if they are free. If a broker of this name already runs, the command
+    leaves it alone and shows in which folder it was started; if its options differ, that is an
+    error. Commands without a name server use the broker "default".
     """
     from orderly.testing import daemon  # noqa: PLC0415  the other commands need none of it
     from orderly.testing.daemon_state import find  # noqa: PLC0415
@@ -132,7 +132,7 @@ def start(
     running = find(name)
     if running is not None:
         _refuse_other(running, directory, port, extra)
-        _show_running(ctx, running, "runs already", form)
+        _show_running(ctx, running, "already runs", form)
         return
     find_java()
     with download_progress() as progress:
@@ -151,7 +151,7 @@ def start(
 @broker.command(epilog=STOP)
 @name_option
 def stop(name: str) -> None:
-    """Stop it and wait until it is gone; its data stays."""
+    """Stop a local broker and wait until it is gone. Its data stays."""
     from orderly.testing import daemon  # noqa: PLC0415
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
@@ -168,7 +168,7 @@ def stop(name: str) -> None:
 @format_options()
 @click.pass_context
 def status(ctx: click.Context, *, name: str, form: Format) -> int:
-    """Say whether it runs, where, and who started it."""
+    """Show whether a local broker runs, where, and in which folder it was started."""
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
     running = find(name)
@@ -193,10 +193,10 @@ def status(ctx: click.Context, *, name: str, form: Format) -> int:
     metavar="N",
     help="Only the last N lines.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
 @click.argument("which", metavar="[LOG]", type=click.Choice(_LOGS), default=_LOGS[0])
 def logs(name: str, limit: int, follow: bool, which: str) -> None:
-    """Show a log of the running broker, or of the one that ran last."""
+    """Show a log of the running broker, or of its last run."""
     from orderly.testing.daemon import default_directory  # noqa: PLC0415
     from orderly.testing.daemon_state import find  # noqa: PLC0415
 
@@ -228,9 +228,9 @@ def logs(name: str, limit: int, follow: bool, which: str) -> None:
 @format_options()
 @click.pass_context
 def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format) -> None:
-    """Run a fake broker here, until Ctrl-C: no Java, ready at once, all in memory.
+    """Run a fake broker until Ctrl-C: no Java, ready at once, everything in memory.
 
-    It begins with the topics TOPIC:QUEUES, as orders:8.
+    TOPIC:QUEUES creates a topic: orders:8 is `orders` with 8 queues.
     """
     from orderly.testing import FakeBroker  # noqa: PLC0415  the other commands need none of it
 
@@ -252,7 +252,7 @@ def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format
 def _topic(text: str) -> tuple[str, int]:
     name, colon, queues = text.rpartition(":")
     if not colon or not queues.isdecimal():
-        raise ConfigError(f"a topic is given as TOPIC:QUEUES, as orders:8, not {text!r}")
+        raise ConfigError(f"write a topic as TOPIC:QUEUES, such as orders:8, not {text!r}")
     return name, int(queues)
 
 
@@ -294,10 +294,10 @@ def _refuse_other(
             other.append(f"--conf {name}={value}")
     if other:
         raise ConfigError(
-            f"the broker {running.name!r} runs already, without {', '.join(other)}: name server"
+            f"the broker {running.name!r} already runs, without {', '.join(other)}: name server"
             f" {running.namesrv}, data in {running.directory}, started in"
-            f" {running.started_in or 'an unknown folder'}; start one of your own with"
-            f" `--name NAME`, or stop that one: `orderly broker stop --name {running.name}`"
+            f" {running.started_in or 'an unknown folder'}; start another broker with `--name"
+            f" NAME`, or stop that one: `orderly broker stop --name {running.name}`"
         )
 
 

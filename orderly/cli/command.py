@@ -57,7 +57,7 @@ class Group(click.Group):
         """Find the command that the first word names.
 
         Raises:
-            UsageError: there is none; it names what is spelled alike, or all that a group has.
+            UsageError: no such command; the text names similar ones, or all of the group.
         """
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:

@@ -23,9 +23,9 @@ How to install it:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, *, shell: str) -> None:
-    """Print the completion for SHELL.
+    """Print the completion script for SHELL.
 
-    Commands, options, and the names of groups, topics and contexts are completed.
+    It completes commands, options, and the names of groups, topics and contexts.
     """
     made = get_completion_class(shell)
     assert made is not None

@@ -62,10 +62,10 @@ Examples:
 
 @click.group(cls=Group, epilog=EXAMPLE)
 def context() -> None:
-    """Named settings, as for production and staging, in a TOML file.
+    """Named settings in a TOML file: one set for production, one for staging.
 
-    The file is ORDERLY_CONFIG, else orderly/config.toml in the platform's place for settings
-    (~/.config on Linux). `orderly context show` names it.
+    ORDERLY_CONFIG names the file. Without it, the file is orderly/config.toml in the platform's
+    folder for settings (~/.config on Linux). `orderly context show -o json` prints its path.
     """
 
 
@@ -74,7 +74,7 @@ def context() -> None:
 @common_options
 @click.pass_context
 def list_contexts(ctx: click.Context, *, form: Format) -> None:
-    """List the contexts; * is the one that holds."""
+    """List the contexts. * marks the current one."""
     settings = settings_of(ctx)
     file, current = settings.file(), settings.context_name()
     columns = (Column("context"), Column("current"), Column("namesrv"), Column("namespace"))
@@ -97,11 +97,11 @@ def list_contexts(ctx: click.Context, *, form: Format) -> None:
 @common_options
 @click.pass_context
 def use(ctx: click.Context, *, name: str) -> None:
-    """Make CONTEXT the one that holds when none is given."""
+    """Make CONTEXT the current one: commands use it unless you name another."""
     file = settings_of(ctx).file()
     if not name:
         raise click.UsageError("CONTEXT is empty", ctx)
-    file.context(name)  # or there is none
+    file.context(name)  # or it does not exist
     _write(file.path, with_current(file, name))
     click.echo(f"the context is {name} now, in {file.path}")
 
@@ -116,16 +116,16 @@ def with_current(file: SettingsFile, name: str) -> str:
     changed = (head if found else f"{line}\n{head}") + rest
     if SettingsFile(file.path, parse_settings(changed, file.path)).current != name:
         raise ConfigError(
-            f"{file.path} is written in a way that is not understood here: set {line}"
+            f"{file.path} cannot be changed by this command: write {line} into it yourself"
         )
     return changed
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace the file as a whole, or not at all; a link stays one, rights stay as they are."""
+    """Replace the file completely or leave it; a link stays a link, and rights stay."""
     real = path.resolve()
     if not real.is_file():  # a device, say, is not to be replaced by a file
-        raise ConfigError(f"the settings in {path} cannot be written: it is no regular file")
+        raise ConfigError(f"the settings in {path} cannot be written: it is not a regular file")
     try:
         with replacing(real) as new:
             os.fchmod(new.fileno(), stat.S_IMODE(real.stat().st_mode))
@@ -139,7 +139,7 @@ def _write(path: Path, text: str) -> None:
 @common_options
 @click.pass_context
 def show_settings(ctx: click.Context, *, form: Format) -> None:
-    """Show the settings that hold, and where each comes from. Secrets are not shown."""
+    """Show the settings in force, and where each comes from. Secrets are not shown."""
     settings = settings_of(ctx)
     rows = [(name, *_effective(settings, name)) for name in SETTINGS]
     columns = (Column("setting"), Column("value", ColumnKind.TEXT), Column("from"))

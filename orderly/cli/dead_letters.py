@@ -44,8 +44,8 @@ Examples:
   orderly dlq replay shipping --into orders-again --yes -o json
 """
 GAP = (
-    "the order of their keys has a gap: what was sent after a dead letter has been consumed, and"
-    " the dead letter comes behind it now"
+    "the order of their keys has a gap: messages sent after a dead letter were consumed before it,"
+    " and the dead letter now comes after them"
 )
 
 
@@ -67,7 +67,7 @@ def dlq() -> None:
 def list_letters(
     ctx: click.Context, *, group: str, group_by: str | None, redact_keys: str | None, form: Format
 ) -> None:
-    """Show the dead letters of GROUP, whoever wrote them: this library, Java, or a broker."""
+    """Show the dead letters of GROUP: those of this library, of Java clients and of brokers."""
     settings = settings_of(ctx)
     group = settings.group(group)
     from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
@@ -150,14 +150,14 @@ def _fields(letter: DeadLetter) -> dict[str, Any]:
     "--into",
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Send them there. Default: where each says that it came from, if GROUP consumes that.",
+    help="The topic to send them to. Default: the one each came from, if GROUP consumes it.",
 )
 @click.option(
     "--id",
     "ids",
     multiple=True,
     metavar="ID",
-    help="Only this message, as `list` shows its id; may be given again.",
+    help="Only the message with this id, which `list` shows; may be given again.",
 )
 @yes_option
 @format_options()
@@ -172,15 +172,15 @@ def replay(
     yes: bool,
     form: Format,
 ) -> int:
-    """Send dead letters of GROUP again, each as a new message behind what is in its topic.
+    """Send dead letters of GROUP again, each as a new message at the end of its topic.
 
-    By their sharding key, in the order of the dead letters. The order of a key has a gap all the
-    same: what was sent after a dead letter was consumed long ago. They also stay where they are,
-    so a second replay sends them a second time: keep the output, it says what was sent.
+    They go by their sharding key, in the order of the dead letters. The order of a key still has a
+    gap: the group consumed the key's later messages long ago. The dead letters also stay in place,
+    so a second replay sends them a second time. Keep the output: it says what was sent.
 
-    Whoever may send to the group's topics may make a dead letter name any topic. So one that names
-    a topic of which nothing shows that GROUP consumes it is refused: give it with --into. Topics of
-    RocketMQ's own, retries, dead letters and state are refused always.
+    A sender to the group's topics can make a dead letter name any topic. So the command refuses a
+    dead letter whose topic GROUP does not visibly consume, unless you name the topic with --into.
+    It always refuses RocketMQ's own topics, retries, dead letters and state.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(into)
@@ -263,7 +263,9 @@ def _say_what_is_missing(outcomes: Sequence[Replayed], total: int) -> None:
     click.echo(f"{len(outcomes) - failed} of {total} sent; {GAP}", err=True)
     if len(outcomes) < total:
         unknown = total - len(outcomes)
-        click.echo(f"it ended early: {unknown} more may have been sent, or not", err=True)
+        click.echo(
+            (f"the replay ended early: it is not known whether {unknown} more were sent"), err=True
+        )
     keyless = sum(outcome.letter.message.sharding_key is None for outcome in outcomes)
     if keyless:
         click.echo(f"{keyless} have no sharding key: they went to any queue", err=True)

@@ -40,25 +40,25 @@ Examples:
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Where to serve; port 0: any free one.",
+    help="Where to serve. Port 0: any free port.",
 )
 @click.option(
     "--interval",
     type=Duration(1),
     default="15s",
     show_default=True,
-    help="From the beginning of a scan to that of the next.",
+    help="From the start of one scan to the start of the next.",
 )
 @click.option(
     "--granularity",
     type=click.Choice([detail.value for detail in Detail]),
     default=Detail.BAD_QUEUES.value,
     show_default=True,
-    help="How far down metrics go. bad-queues: groups, topics, and the queues in trouble, the"
+    help="How detailed the metrics are. bad-queues: groups, topics, and queues with a problem, the"
     " worst first, up to 5,000 series.",
 )
 @redact_option
-@click.option("--otlp", is_flag=True, help="Push by OTLP, too, as OTEL_EXPORTER_OTLP_* say.")
+@click.option("--otlp", is_flag=True, help="Also push by OTLP, as OTEL_EXPORTER_OTLP_* say.")
 @filter_options
 @common_options
 @click.pass_context
@@ -74,10 +74,12 @@ def exporter(
 ) -> None:
     """Serve metrics, JSON and a page about the backlog of all groups.
 
-    GET /metrics (Prometheus, OpenMetrics), / (a page), /api/v1/backlog, /api/v1/history, /healthz,
-    /readyz. What is served is the last scan: nobody who asks makes it ask the brokers. Ends
-    cleanly on SIGTERM and Ctrl-C; a second one ends it at once. The metrics of one scan:
-    `orderly backlog list -o prometheus`.
+    It answers GET /metrics (Prometheus, OpenMetrics), / (a page), /api/v1/backlog,
+    /api/v1/history, /healthz and /readyz. Answers come from the last scan: a request never makes
+    the exporter ask the brokers.
+
+    SIGTERM or Ctrl-C ends it cleanly; a second signal ends it at once. For the metrics of a single
+    scan, run `orderly backlog list -o prometheus`.
     """
     settings, detail = settings_of(ctx), Detail(granularity)
     host, port = address(listen, "--listen", DEFAULT_LISTEN)
@@ -114,8 +116,8 @@ def _serve(
     shown = f"[{host}]" if ":" in host else host
     if not is_loopback(host):
         click.echo(
-            f"warning: whoever can connect to {shown} reads the names of groups, topics and"
-            " members, and keys of messages (--redact-keys hash); there is no password",
+            f"warning: there is no password: anyone who can connect to {shown} can read the names"
+            " of groups, topics and members, and message keys (--redact-keys hash hides the keys)",
             err=True,
         )
     with heard() as ended_by, ExitStack() as running:

@@ -45,7 +45,8 @@ Examples:
 def group() -> None:
     """Consumer groups: list them, delete them.
 
-    How far behind they are shows `orderly backlog`; what a member is, `orderly locks`.
+    `orderly backlog` shows how far behind they are; `orderly locks` shows which member has which
+    queue.
     """
 
 
@@ -59,10 +60,10 @@ def group() -> None:
 def list_groups(
     ctx: click.Context, *, names: Names, everything: bool, timeout: float, form: Format
 ) -> int:
-    """List all groups, or GROUP... (names or globs), with their members and their topics.
+    """List all groups, or only GROUP... (names or globs), with their members and topics.
 
-    Also those that have never committed an offset. TOPICS are those in which a group has an
-    offset, or a member consumes.
+    The list includes groups that have never committed an offset. TOPICS are the topics in which the
+    group has an offset or a member consumes.
     """
     settings = settings_of(ctx)
     selection = names.selection(settings, system=everything)
@@ -137,7 +138,7 @@ class Belongings:
         if members is None:
             yield "whether members are online is not known"
         elif members:
-            yield f"{counted(len(members), 'member')} online, who would make it again"
+            yield f"{counted(len(members), 'member')} online, who would create it again"
         if sums.parked_keys:
             messages = counted(sums.parked_messages or 0, "message")
             yield f"{counted(sums.parked_keys, 'parked key')} with {messages}"
@@ -153,7 +154,7 @@ class Belongings:
 @click.option(
     "--force",
     is_flag=True,
-    help="Although it is used: members online, parked keys, dead letters or retries.",
+    help="Delete it even if it has members online, parked keys, dead letters or retries.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @yes_option
@@ -163,11 +164,11 @@ class Belongings:
 def delete_group(
     ctx: click.Context, *, group: str, force: bool, dry_run: bool, yes: bool, form: Format
 ) -> int:
-    """Delete GROUP: its settings, its offsets, and the topics that are its own.
+    """Delete GROUP: its settings, its offsets, and its own topics.
 
-    These are its retries, its dead letters, and, of members that keep order by key, state and
-    parked messages. It is refused while the group is used, unless --force says so. Whoever starts
-    a member later begins as `consume_from` says.
+    Its own topics hold its retries and its dead letters; if members kept order by key, also their
+    state and parked messages. The command refuses while the group is in use, unless you give
+    --force. A member that starts later begins where its `consume_from` says.
     """
     settings = settings_of(ctx)
     group = settings.group(group)
@@ -180,8 +181,8 @@ def delete_group(
         uses = list(found.uses())
         if uses and not (force or dry_run):
             raise ConfigError(
-                f"group {group} is used: {'; '.join(uses)}. Nothing was deleted; --force deletes"
-                " all of it"
+                f"group {group} is in use: {'; '.join(uses)}. Nothing was deleted; --force deletes"
+                " it anyway"
             )
         if not dry_run:
             if not (yes or confirmed(ctx, f"Delete group {group}?", "--yes (or --dry-run)")):
@@ -202,7 +203,7 @@ def _belongings(client: Client, group: str) -> Belongings:
     """Look at a group.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no such group.
         OrderlyError: a broker did not answer: it would keep its part of the group.
     """
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415  `--help` is quick
@@ -232,7 +233,7 @@ def _show_plan(found: Belongings, form: Format, settings: CommonOptions) -> None
     show(CommandOutput.of(_PLANNED, _planned(found), None), form, settings)
     say(f"its topics, deleted with it: {', '.join(found.topics) or 'none'}")
     for use in found.uses():
-        say(f"it is used: {use}")
+        say(f"it is in use: {use}")
 
 
 _PLANNED = (

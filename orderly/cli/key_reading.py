@@ -27,7 +27,7 @@ patience_option = click.option(
     type=Duration(0.1),
     default="30s",
     show_default=True,
-    help="For reading messages, and for each other step.",
+    help="Time limit for reading messages, and for each other step.",
 )
 
 

@@ -49,11 +49,12 @@ Examples:
 def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> int:
     """Show who holds which queue of GROUP, as its members report it.
 
-    A broker shows nobody its locks, and asking for one would take it: so each member is asked. Of
-    members that are dead, hang, or come through gRPC nothing is known. LOCK AGE is the time since
-    a lock was renewed (every 20 s, as a rule); a lock lasts for 60 s. A queue that no member
-    claims waits for one that left or died: for 60 s at most, or as long as a handler of a consumer
-    that closed still runs. Look again after a minute to tell them apart.
+    A broker does not show its locks, and asking for a lock would take it. So the command asks each
+    member. It learns nothing from members that are dead, hang, or connect through gRPC.
+
+    LOCK AGE is the time since a lock was renewed. Members renew every 20 s as a rule, and a lock
+    lasts 60 s. If no member claims a queue, its last owner left or died: the lock ends within 60 s,
+    or later if the owner closed while a handler still runs. Look again after a minute to see which.
     """
     settings = settings_of(ctx)
     report = _ask(settings, settings.group(group), timeout)
@@ -150,7 +151,9 @@ def _notes(report: LockReport) -> list[str]:
     """What is to be said of members, for a reader."""
     notes = []
     if not report.locks and not report.errors:
-        notes.append(f"no queue is known of {report.group}: it never committed, nobody has any")
+        notes.append(
+            f"no queue of {report.group} is known: it never committed, and no member has one"
+        )
     if report.takes_locks is False:
         notes.append(f"{report.group} does not consume in order, so it takes no locks")
     if report.members is None:

@@ -43,7 +43,7 @@ def queue_rows(client: Client, group: str, topic: str | None = None) -> list[Que
     from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
 
     if topic is not None:
-        client.routes.get(topic)  # or there is none
+        client.routes.get(topic)  # or the topic does not exist
     snapshot = survey(client, Selection((group,), () if topic is None else (topic,)))
     rows = list(snapshot.groups[group].rows()) if group in snapshot.groups else []
     if any(row.maximum is not None for row in rows):
@@ -80,7 +80,7 @@ def queue_fields(row: QueueStatus) -> dict[str, str | int | None]:
 
 @dataclass(frozen=True, slots=True)
 class QueueReset:
-    """One queue: where the group is (None: never committed), and where it shall be."""
+    """One queue: the group's offset (None: never committed), and its new one."""
 
     queue: MessageQueue
     minimum: int
@@ -144,8 +144,8 @@ class Shifted:
         """The committed offset, shifted."""
         if row.committed is None:
             raise ConfigError(
-                f"the group has committed no offset in {row.queue}, so there is none to shift;"
-                " leave it out (--queue), or give --to-earliest or --to-latest"
+                f"the group has committed no offset in {row.queue}, so it cannot be shifted;"
+                " leave the queue out (--queue), or give --to-earliest or --to-latest"
             )
         return _within(row, row.committed + self.by)
 
@@ -160,7 +160,7 @@ class Restored:
         """The file's offset for the queue."""
         value = self.offsets.get(_place(row))
         if value is None:
-            raise ConfigError(f"the file has no offset of {row.queue}: nothing was reset")
+            raise ConfigError(f"the file has no offset for {row.queue}: nothing was reset")
         return AtOffset(value).offset(client, row)
 
 
@@ -246,7 +246,7 @@ def offsets() -> None:
     """A consumer group's offsets: show them, set them.
 
     An offset is the position of the next message to consume. `-` means not known, or never
-    committed; it is never 0.
+    committed; it never means 0.
     """
 
 
@@ -257,13 +257,13 @@ def offsets() -> None:
     "--topic",
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Only this topic. Default: all it has offsets on.",
+    help="Only this topic. Default: all topics in which GROUP has offsets.",
 )
 @format_options()
 @common_options
 @click.pass_context
 def show_offsets(ctx: click.Context, *, group: str, topic: str | None, form: Format) -> int:
-    """Show minimum, committed offset and maximum of the queues of GROUP."""
+    """Show the minimum, committed and maximum offset of each queue of GROUP."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     with settings.client() as client:
@@ -303,33 +303,33 @@ def _read_time(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 @group_argument
 @topic_argument
 @click.option("--to-earliest", is_flag=True, help="To the oldest message.")
-@click.option("--to-latest", is_flag=True, help="To the end: skip what is there.")
+@click.option("--to-latest", is_flag=True, help="To the end: skip all stored messages.")
 @click.option(
     "--to-time",
     metavar="TIME",
     callback=_read_time,
-    help="To the first message stored at or after it (ISO 8601).",
+    help="To the first message stored at or after this time (ISO 8601).",
 )
 @click.option(
-    "--by-duration", type=Duration(), help="To the first message stored since so long ago: 2h."
+    "--by-duration", type=Duration(), help="To the first message stored within this time: 2h."
 )
 @click.option(
     "--shift-by",
     type=int,
     metavar="N",
-    help="By N messages: back if N is negative. Not beyond the ends of a queue.",
+    help="By N messages, back if N is negative, but not beyond the ends of a queue.",
 )
 @click.option(
     "--to-offset",
     type=click.IntRange(0),
     metavar="N",
-    help="To this offset, which means something in one queue only: with --queue.",
+    help="To this offset. Needs --queue, because an offset belongs to one queue.",
 )
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="To what FILE says: the column `committed` of `offsets show -o csv`, kept before.",
+    help="To the column `committed` of FILE, which you saved with `offsets show -o csv`.",
 )
 @queues_option
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
@@ -351,9 +351,9 @@ def reset(
 ) -> int:
     """Set the offsets of GROUP in TOPIC: consume again, or skip.
 
-    Members may run: each takes its new offsets with the next pull of the queue, at the latest
-    after some 20 seconds, and what it has in hand then is not committed any more. In what comes
-    again the order per key is kept.
+    Members can keep running. Each takes the new offsets at its next pull of the queue, after about
+    20 seconds at the latest. Messages it works on at that moment are no longer committed. Messages
+    that come again keep the order of each key.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
@@ -424,7 +424,7 @@ def _offsets_of(settings: CommonOptions, topic: str, path: Path) -> dict[QueueOn
             if row["committed"]
         }
     except ValueError as error:
-        raise ConfigError(f"{path} has something else than a number: {error}") from error
+        raise ConfigError(f"{path} has a value that is not a number: {error}") from error
     if left := len(of_topic) - len(found):
         click.echo(f"{counted(left, 'queue')} of {path} without an offset: left alone", err=True)
     if not found:
@@ -443,8 +443,8 @@ def _rows_of(path: Path) -> list[dict[str, str]]:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if missing := {"topic", "broker", "queue", "committed"} - set(table.fieldnames or ()):
         raise ConfigError(
-            f"{path} has no column {', '.join(sorted(missing))}: `orderly offsets show GROUP -o"
-            " csv` writes such a file"
+            f"{path} has no column {', '.join(sorted(missing))}: write the file with `orderly"
+            " offsets show GROUP -o csv`"
         )
     return rows
 
@@ -496,7 +496,8 @@ def _say_who_is_online(members: list[str] | None) -> None:
     if members is None:
         text = "whether members are online is not known"
     elif members:
-        text = f"{len(members)} online: each takes it with its next pull, within some 20 s"
+        online = counted(len(members), "member")
+        text = f"{online} online: each takes the new offsets at its next pull, within about 20 s"
     else:
-        text = "nobody is online: the next member to start begins there"
+        text = "no member is online: the next one to start begins at the new offsets"
     click.echo(text, err=True)

@@ -110,7 +110,7 @@ class Moment(ParamType):
         except ConfigError:
             words = "".join(f"{word}, " for word in self._words)
             self.fail(
-                f"{text!r} is none of {words}an ISO 8601 time as 2026-01-31T12:00:00Z (without a"
+                f"{text!r} is not {words}an ISO 8601 time such as 2026-01-31T12:00:00Z (without a"
                 " zone: local time), or how long ago: 10m",
                 param,
                 ctx,
@@ -162,7 +162,7 @@ answers_option = click.option(
     type=Duration(0.1),
     default="10s",
     show_default=True,
-    help="For all answers; what has not come by then is not known.",
+    help="How long to wait for answers. What has not come by then is not known.",
 )
 
 
@@ -173,7 +173,7 @@ _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\0": "\0", "\\\\": "\\"}
 
 
 def unescaped(text: str) -> str:
-    r"""A text in which \n, \t, \r, \0 and \\ stand for what a shell passes on with difficulty."""
+    r"""A text in which \n, \t, \r, \0 and \\ mean characters that are hard to type in a shell."""
     return re.sub(r"\\.", lambda found: _ESCAPES.get(found[0], found[0]), text)
 
 

@@ -81,7 +81,7 @@ def topic_option(command: F) -> F:
         "--topic",
         metavar="TOPIC",
         shell_complete=complete_topic,
-        help="Only of this source topic.",
+        help="Only messages of this source topic.",
     )(command)
 
 
@@ -93,7 +93,7 @@ def key_argument(*, required: bool = True) -> Callable[[F], F]:
         is_eager=True,
         expose_value=False,
         callback=lambda ctx, _, given: ctx.meta.update({_IS_INT: given}),
-        help="KEY is a number, not its text.",
+        help="KEY is a number, not a text.",
     )
     argument = click.argument("key", required=required, callback=_read_key)
     return lambda command: argument(number(command))
@@ -120,7 +120,7 @@ def _timeout_option(command: F) -> F:
         type=Duration(1),
         default="60s",
         show_default=True,
-        help="Without a word of the queue's owner.",
+        help="Give up after so long without a sign from the queue's owner.",
     )(command)
 
 
@@ -148,7 +148,7 @@ class Choice:
         several = self.fingerprint is not None or self.most is not None
         if [self.key is not None, several, self.every].count(True) != 1:
             raise click.UsageError(
-                "give KEY, or --all, or --fingerprint and --max, which go together", ctx
+                "give KEY, or --all, or --fingerprint and --max (one or both)", ctx
             )
 
     def of(self, keys: Iterable[KeyReport]) -> list[KeyReport]:
@@ -175,8 +175,8 @@ def _since(report: KeyReport) -> float:
 fingerprint_option = click.option(
     "--fingerprint",
     metavar="TEXT",
-    help="Only keys whose first message failed so: what `list --group-by fingerprint` shows, or"
-    " how it begins.",
+    help="Only keys whose first message failed this way: a fingerprint that `list --group-by"
+    " fingerprint` shows, or its beginning.",
 )
 _CHOICE = (
     key_argument(required=False),
@@ -187,7 +187,7 @@ _CHOICE = (
         "most",
         type=click.IntRange(1),
         metavar="N",
-        help="At most N keys, those that were parked first.",
+        help="At most N keys, the longest parked first.",
     ),
 )
 
@@ -202,11 +202,11 @@ def choice_options(command: F) -> F:
 
 
 @click.command(
-    cls=OrderlyCommand, short_help="Have keys run by their owners; they go on live.", epilog=RELEASE
+    cls=OrderlyCommand, short_help="Run parked keys in order, then go on live.", epilog=RELEASE
 )
 @group_argument
 @choice_options
-@click.option("--dry-run", is_flag=True, help="Try each message, acknowledge none.")
+@click.option("--dry-run", is_flag=True, help="Try each message; acknowledge none.")
 @yes_option
 @_timeout_option
 @topic_option
@@ -225,15 +225,16 @@ def release(
     topic: str | None,
     form: Format,
 ) -> int:
-    """Have the parked messages of KEY in GROUP run in order; then the key goes on live.
+    """Run the parked messages of KEY in GROUP in order; then the key goes on live.
 
-    The member that owns the key's queue runs them, while later messages of the key go on being
-    parked behind. At the first message that fails again it stops: the key stays parked from there
-    on. With --dry-run nothing is acknowledged; only handlers that say they can are called so.
+    The member that owns the key's queue runs them. New messages of the key are parked behind them
+    meanwhile. If a message fails again, the release stops there, and the key stays parked from that
+    message on. With --dry-run nothing is acknowledged, and only handlers that support a dry run are
+    called.
 
-    Several keys, with --fingerprint, --max or --all, are shown first: how many in which queue, and
-    for how long. You are asked, and they are released: in each queue one by one, whoever was parked
-    first.
+    With --fingerprint, --max or --all you can release several keys. The command first shows how
+    many keys are in which queue and how long they have been parked, and asks. Then it releases
+    them: in each queue one by one, the longest parked first.
     """
     choice.check(ctx)
     settings = settings_of(ctx)
@@ -303,7 +304,7 @@ def _about_to(group: str, listing: Listing, chosen: Sequence[KeyReport]) -> Iter
     for queue, error in listing.unknown:
         yield f"UNKNOWN {queue}: {error}"
     if not chosen:
-        there = f"{counted(len(listing.keys), 'parked key')}, and none fits"
+        there = f"{counted(len(listing.keys), 'parked key')}, and none matches"
         yield f"nothing to release: group {group} has {there if listing.keys else 'no parked key'}"
         return
     messages = sum(report.messages for report in chosen)
@@ -348,10 +349,10 @@ def _age(since: float, now: float) -> float | None:
     return None if math.isinf(since) else max(0.0, now - since)
 
 
-@click.command(cls=OrderlyCommand, short_help="Have a key parked that blocks.", epilog=ADD)
+@click.command(cls=OrderlyCommand, short_help="Park a key that blocks its queue.", epilog=ADD)
 @group_argument
 @key_argument()
-@click.option("--dry-run", is_flag=True, help="Ask whether it would be parked; park nothing.")
+@click.option("--dry-run", is_flag=True, help="Ask whether KEY can be parked; park nothing.")
 @_timeout_option
 @topic_option
 @format_options()
@@ -368,11 +369,11 @@ def add(
     topic: str | None,
     form: Format,
 ) -> int:
-    """Have KEY of GROUP parked: its messages wait, in order, and the other keys go on.
+    """Park KEY of GROUP: its messages wait, in order, and the other keys go on.
 
-    For a key that blocks. The member that owns its queue parks what waits of it now, also while it
-    waits after a failure or is suspended, and all its later messages behind. Nothing is lost:
-    release brings them back.
+    Use it for a key that blocks its queue. The member that owns the queue parks the messages of the
+    key that wait now, even if the key waits after a failure or is suspended, and then all later
+    ones. Nothing is lost: `orderly parked release` runs them.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
@@ -412,19 +413,19 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
         else:
             yield f"{at}: {counted(outcome.settled, 'message')} parked, later ones go behind"
             release = key_command("release", group, outcome.queue.topic, key)
-            yield f"when its cause is mended: {release}"
+            yield f"when the cause is fixed: {release}"
     for queue, why in added.unknown:
         yield f"UNKNOWN {queue}: {why}"
     if not added.outcomes:
         asked = queues_text(len(added.read))
         yield (
-            f"error: no message of {about} waits in {asked} whose owners answered; a number is"
-            " another key than its text (--int)"
+            f"error: no message of {about} waits in {asked} whose owners answered; if the key is"
+            " a number, give --int"
         )
 
 
 @click.command(
-    cls=OrderlyCommand, short_help="Give a key's messages up; it goes on live.", epilog=DROP
+    cls=OrderlyCommand, short_help="Discard a key's messages; the key goes on live.", epilog=DROP
 )
 @group_argument
 @key_argument()
@@ -445,9 +446,9 @@ def drop(
     topic: str | None,
     form: Format,
 ) -> int:
-    """Give the parked messages of KEY in GROUP up: they are never run; the key goes on live.
+    """Discard the parked messages of KEY in GROUP: they never run; the key goes on live.
 
-    You are asked first. `export` keeps a copy.
+    The command asks first. Use `orderly parked export` to keep a copy.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
@@ -460,7 +461,7 @@ def drop(
             listing = parked.list()
             given_up = tuple(report for report in listing.keys if report.key == key)
             show(_answer(group, replace(listing, keys=given_up)), form, settings)
-            if not confirmed(ctx, "Give these up? They are never run"):
+            if not confirmed(ctx, "Discard these messages? They never run"):
                 say("nothing was dropped")
                 return NOT_MEASURED
         progress = ProgressLine("messages settled")
@@ -562,10 +563,10 @@ Examples:
 
 @click.group(cls=Group)
 def parked() -> None:
-    """Keys that a group has set aside: list, look, add, release, drop, export, keep.
+    """Parked keys, which a group has set aside: list, show, add, release, drop, export, keep.
 
-    A number is another key than its text: say --int for it. What begins with "-" goes behind
-    "--", as in: orderly parked release --int GROUP -- -7
+    The number 7 and the text "7" are different keys: give --int for the number. Put a key that
+    begins with "-" behind "--", as in: orderly parked release --int GROUP -- -7
     """
 
 
@@ -593,7 +594,7 @@ def list_keys(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Show the parked keys of GROUP; nobody needs to be running."""
+    """Show the parked keys of GROUP. No member needs to be running."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
@@ -621,8 +622,8 @@ def list_keys(
 def _say_gone(what: str, count: int) -> None:
     if count > 0:
         say(
-            f"{what}: up to {count} messages that were counted may be gone: some of the park topic"
-            " is deleted by its age, or damaged"
+            f"{what}: up to {count} parked messages can be gone: the broker deleted a part of the"
+            " park topic by its age, or it is damaged"
         )
 
 
@@ -731,7 +732,7 @@ def _unknown_rows(unknown: Unknown) -> Iterator[list[Cell]]:
 def show_key(
     ctx: click.Context, *, group: str, key: str | int, limit: int, topic: str | None, form: Format
 ) -> None:
-    """Show the parked messages of KEY in GROUP, in the order in which they would be released."""
+    """Show the parked messages of KEY in GROUP, in the order in which a release runs them."""
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
     from orderly.monitoring.parked import ParkedMessages  # noqa: PLC0415  `--help` is quick
@@ -781,14 +782,14 @@ def _message(found: Parked) -> dict[str, Any]:
     }
 
 
-@parked.command("export", short_help="Write all of them to a file.", epilog=EXPORT)
+@parked.command("export", short_help="Write all parked messages to a file.", epilog=EXPORT)
 @group_argument
 @click.option(
     "--out",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write them. A file that is there is replaced.",
+    help="Where to write them. An existing file is replaced.",
 )
 @topic_option
 @common_options
@@ -796,7 +797,7 @@ def _message(found: Parked) -> dict[str, Any]:
 def export(ctx: click.Context, *, group: str, out: Path, topic: str | None) -> None:
     """Write all parked messages of GROUP to a file: JSON lines, bodies in base64.
 
-    The file appears when it is whole, or not at all.
+    The file appears only when it is complete.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
@@ -813,12 +814,12 @@ def export(ctx: click.Context, *, group: str, out: Path, topic: str | None) -> N
     _say_gone("not in it", exported.gone)
 
 
-@parked.command("keepalive", short_help="Store again what is old; for cron.", epilog=KEEPALIVE)
+@parked.command("keepalive", short_help="Store old messages again; for cron.", epilog=KEEPALIVE)
 @group_argument
 @click.option(
     "--older-than",
     type=Duration(),
-    help="What was stored longer ago. Default: half of the time the broker keeps messages.",
+    help="Only messages stored longer ago than this. Default: half of the broker's retention.",
 )
 @topic_option
 @common_options
@@ -826,9 +827,9 @@ def export(ctx: click.Context, *, group: str, out: Path, topic: str | None) -> N
 def keepalive(
     ctx: click.Context, *, group: str, older_than: float | None, topic: str | None
 ) -> int:
-    """Append what is parked in GROUP again before the broker deletes it by its age; for cron.
+    """Store the parked messages of GROUP again before the broker deletes them by their age.
 
-    Running members do it by themselves.
+    Running members do this on their own. Run it from cron while no member runs.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)

@@ -194,13 +194,12 @@ def placement(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Look for keys of TOPIC that lie in several queues, and show whose selector placed them.
+    """Look for keys of TOPIC that are in several queues, and show which selector placed them.
 
-    Producers in other languages place the same key elsewhere unless their settings say otherwise;
-    so does any producer after the number of queues was changed. Nothing keeps the order of a key
-    that lies in several queues.
+    A key in several queues has no order. That happens when producers in other languages use another
+    selector, which they do by default, and when the number of queues changed.
 
-    Reads messages without a trace: nothing is pulled, no group appears.
+    Reading leaves no trace: nothing is pulled, and no group is created.
     """
     settings = settings_of(ctx)
     found = read_stored_keys(settings, topic, limit, timeout)

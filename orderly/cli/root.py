@@ -70,7 +70,7 @@ class _Root(LazyGroup):
 def root(ctx: click.Context) -> None:
     """Ordered messages on Apache RocketMQ.
 
-    Each command's help ends with its exit codes, and examples.
+    The help of each command ends with its exit codes and examples.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -80,22 +80,22 @@ def root(ctx: click.Context) -> None:
 
 
 SPARK: dict[str, tuple[str, str]] = {
-    "audit": ("orderly.cli.spark", "Is each key's order whole? Inversions, gaps, repeats."),
-    "replay": ("orderly.cli.spark", "From a table into a topic, in each key's order."),
+    "audit": ("orderly.cli.spark", "Check every key's order: inversions, gaps, repeats."),
+    "replay": ("orderly.cli.spark", "Send a table to a topic, in each key's order."),
     "bundle": (
         "orderly.cli.spark",
-        "What spark-submit takes where orderly is not installed.",
+        "Files for spark-submit where orderly is not installed.",
     ),
 }
 
 
 @click.group(cls=LazyGroup, table=SPARK)
 def spark() -> None:
-    """Jobs over whole topics, by Spark.
+    """Jobs over whole topics, run with Spark.
 
-    They read beside consumers: no group is joined, nothing is committed. Spark runs inside this
-    command, on all cores, unless --master names a cluster, whose machines need nothing of ours;
-    `orderly spark bundle` makes what spark-submit takes.
+    They do not disturb consumers: they join no group and commit nothing. Spark runs inside this
+    command, on all cores, unless --master names a cluster. The cluster's machines need no orderly.
+    For spark-submit, see `orderly spark bundle`.
     """
 
 

@@ -35,18 +35,22 @@ Examples:
 @click.option(
     "--probe",
     metavar="HOST:PORT",
-    help="Serve /live, /ready and /health there, about all of them together; port 0: any free one.",
+    help="Serve /live, /ready and /health for all consumers together. Port 0: any free port.",
 )
 @common_options
 @click.pass_context
 def run(ctx: click.Context, *, consumers: tuple[str, ...], probe: str | None) -> int:
     """Run consumers of your program until SIGTERM or Ctrl-C.
 
-    MODULE:NAME... are where they are, as shipping:consumer: a module that can be imported here,
-    and the name of an OrderlyConsumer in it. One that is not started yet is; all end together:
-    handlers end, offsets are saved, queues are free for others. A second signal ends the process
-    at once. -v shows more of the log on stderr; a program that configures logging has its own.
-    Name servers and namespace reach the program as ORDERLY_NAMESRV and ORDERLY_NAMESPACE.
+    MODULE:NAME... says where they are: shipping:consumer is the OrderlyConsumer named `consumer`
+    in the module `shipping`. The module must be importable from this folder. The command starts
+    consumers that your program has not started.
+
+    On the first signal all consumers close: running handlers finish, offsets are saved, queues are
+    unlocked. A second signal ends the process at once.
+
+    -v logs more to stderr, unless your program configures logging itself. Your program gets the
+    name servers and the namespace as ORDERLY_NAMESRV and ORDERLY_NAMESPACE.
     """
     settings = settings_of(ctx)
     where = None if probe is None else address(probe, "--probe", "0.0.0.0:8080")
@@ -113,8 +117,8 @@ def _load(name: str) -> OrderlyConsumer:
         raise ConfigError(f"{name} is not an OrderlyConsumer but of type {kind}")
     if consumer.state not in ("created", "running"):
         raise ConfigError(
-            f"{name} is {consumer.state}, and cannot be started again: let the module only make it,"
-            ' and what runs it be under `if __name__ == "__main__":`'
+            f"{name} is {consumer.state}, and cannot be started again: let the module only create"
+            ' it, and start it under `if __name__ == "__main__":`'
         )
     return consumer
 

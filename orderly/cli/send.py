@@ -48,7 +48,7 @@ Examples:
 @topic_argument
 @click.argument("body", required=False)
 @click.option("-k", "--key", metavar="KEY", help="Sharding key: messages of one key stay in order.")
-@click.option("--tag", metavar="TAG", help="For the consumers' filter.")
+@click.option("--tag", metavar="TAG", help="The message's tag: consumers can filter by it.")
 @click.option(
     "--property",
     "properties",
@@ -59,14 +59,16 @@ Examples:
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read the body from a file (with --lines: the bodies).",
+    help="Read the body from a file; with --lines, one body per line.",
 )
-@click.option("--lines", is_flag=True, help="One message per line of the file or of stdin.")
+@click.option(
+    "--lines", is_flag=True, help="Send each line of the file, or of stdin, as a message."
+)
 @click.option(
     "-K",
     "--key-delimiter",
     metavar="TEXT",
-    help="With --lines: each line is KEY, TEXT, BODY, as in -K: or -K '\\t'.",
+    help="With --lines: what separates key and body in each line, as in -K: or -K '\\t'.",
 )
 @click.option(
     "--repeat",
@@ -93,9 +95,9 @@ def send(
     repeat: int,
     form: Format,
 ) -> None:
-    """Send BODY (`-` or nothing: standard input) to TOPIC.
+    """Send BODY to TOPIC. Without BODY, or with `-`, it reads standard input.
 
-    Prints for each message where the broker stored it: topic, broker, queue, offset, message id.
+    For each message it prints where the broker stored it: topic, broker, queue, offset, message id.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
@@ -133,7 +135,7 @@ def in_order(
 ) -> Iterator[SendResult]:
     """Results in the order of sending, with at most `in_flight` awaited.
 
-    If the source fails, what was sent before is told all the same.
+    If the source fails, the results of what was sent before still come.
     """
     waiting: deque[Future[SendResult]] = deque()
     try:

@@ -119,7 +119,7 @@ class CommonOptions:
         if daemon is None:
             raise ConfigError(
                 "no name server is named: give --namesrv HOST:PORT or set ORDERLY_NAMESRV"
-                " (`orderly broker start` runs a local broker, which is found by itself)"
+                " (or run `orderly broker start`: commands find the local broker)"
             )
         if self.verbose:
             click.echo(f"using the local broker's name server {daemon.namesrv}", err=True)
@@ -241,7 +241,7 @@ _COMMON = (
         "--context",
         metavar="NAME",
         shell_complete=complete_context,
-        help="Settings by this name; see `orderly context`. Default: ORDERLY_CONTEXT, else"
+        help="Use the named settings; see `orderly context`. Default: ORDERLY_CONTEXT, else"
         " the settings file's.",
         is_eager=True,
         allow_from_autoenv=False,
@@ -260,8 +260,8 @@ _COMMON = (
     click.option(
         "--namespace",
         metavar="NAME",
-        help="Prefix of names: the topic `orders` is NAME%orders at the broker, and where"
-        " it is shown. Default: ORDERLY_NAMESPACE, else the settings file's, else none.",
+        help="Prefix of topic and group names: `orders` is NAME%orders at the broker, and in"
+        " output. Default: ORDERLY_NAMESPACE, else the settings file's, else none.",
         allow_from_autoenv=False,
         expose_value=False,
         callback=_remember,
@@ -269,7 +269,7 @@ _COMMON = (
     click.option(
         "--color",
         type=click.Choice(COLOR_CHOICES),
-        help="Whether to colour what is printed. Default: auto, which is never if NO_COLOR is set.",
+        help="Whether to colour the output. Default: auto, which is never if NO_COLOR is set.",
         allow_from_autoenv=False,
         expose_value=False,
         callback=_remember,
@@ -278,7 +278,7 @@ _COMMON = (
         "-v",
         "verbose",
         count=True,
-        help="Show what happens on stderr; -vv in detail.",
+        help="Log to stderr what happens; -vv in more detail.",
         expose_value=False,
         callback=_remember,
     ),

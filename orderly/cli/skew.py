@@ -66,12 +66,12 @@ def skew(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Show how unevenly the messages of TOPIC lie in its queues, and which keys have most of them.
+    """Show how unevenly the messages of TOPIC are spread over its queues, and the largest keys.
 
-    For the queues all messages count; keys are counted in the newest ones, of each queue
-    as large a part as it holds of all.
+    Queues are counted over all messages. Keys are counted in a sample of the newest messages; each
+    queue's part of the sample is as large as its part of the topic.
 
-    Reads without a trace: nothing is pulled, no group appears.
+    Reading leaves no trace: nothing is pulled, and no group is created.
     """
     settings = settings_of(ctx)
     found = read_stored_keys(settings, topic, limit, timeout)

@@ -85,7 +85,7 @@ class Job:
 
         Raises:
             ConfigError: no pyspark, no Java, or a directory that cannot be taken.
-            OrderlyError: Spark failed; what of ours was the cause stands in the text.
+            OrderlyError: Spark failed; the text has this library's error if that was the cause.
         """
         with job_context(self, settings_of(ctx), name, output=output) as here:
             yield here
@@ -145,7 +145,7 @@ _READING = (
         "start",
         default="",
         metavar="WHERE",
-        help="Where to begin: earliest, latest, group:NAME, a time (2026-11-21T08:00:00Z, or how"
+        help="Where to start: earliest, latest, group:NAME, a time (2026-11-21T08:00:00Z, or how"
         ' long ago: 2h), or offsets as JSON: {"TOPIC": {"BROKER": {"0": 123}}}. Default: earliest.',
     ),
     click.option(
@@ -153,14 +153,14 @@ _READING = (
         "end",
         default="",
         metavar="WHERE",
-        help="As --from; the message itself is not read. Default: latest, as of the start.",
+        help="Where to stop, written as in --from; not included. Default: latest, as of the start.",
     ),
     click.option(
         "--option",
         "options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="Of the source, as in minPartitions=64 or failOnDataLoss=false; may be given again.",
+        help="An option of the Spark source: minPartitions=64, say; may be given again.",
     ),
 )
 _WRITING = (
@@ -168,14 +168,14 @@ _WRITING = (
         "--out",
         default="",
         metavar="DIR",
-        help="Leave tables, report.html and result.json here: a path, or hdfs://…, s3a://….",
+        help="Write tables, report.html and result.json here: a path, hdfs://… or s3a://….",
     ),
     click.option(
         "--table-format",
         type=click.Choice(["parquet", "delta"]),
         default="parquet",
         show_default=True,
-        help="Of the tables.",
+        help="Format of the tables.",
     ),
     click.option("--overwrite", is_flag=True, help="Replace an earlier output in DIR."),
 )
@@ -183,13 +183,13 @@ _RUNNING = (
     click.option(
         "--master",
         metavar="URL",
-        help="Of Spark. Default: what spark-submit says, else SPARK_MASTER, else local[*].",
+        help="Spark's master. Default: what spark-submit says, else SPARK_MASTER, else local[*].",
     ),
     click.option(
         "--conf",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A setting of Spark, as in spark.driver.memory=4g; may be given again.",
+        help="A Spark setting: spark.driver.memory=4g, say; may be given again.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print no progress."),
 )
@@ -348,14 +348,14 @@ _AUDITED = (
     "--seq-property",
     default="",
     metavar="NAME",
-    help="The message property with the event's number, which rises with each message of a key."
-    " Without it times of birth are judged.",
+    help="The message property that holds the event's number, which rises with each message of a"
+    " key. Without it the audit compares the times at which messages were created.",
 )
 @click.option(
     "--gaps/--no-gaps",
     default=True,
     show_default=True,
-    help="Whether numbers count one by one in each key, so that one left out is a message missing.",
+    help="Whether the numbers of a key have no gaps by design. If so, a gap is a missing message.",
 )
 @redact_option
 @job_options()
@@ -368,9 +368,9 @@ def audit(
     redact_keys: str | None,
     job: Job,
 ) -> int:
-    """Judge the order of every key of TOPIC over all of its history, or --from … --until ….
+    """Check the order of every key of TOPIC over its whole history, or --from … --until ….
 
-    Finds inversions, gaps, repeats, and keys in several queues, with the messages that show it.
+    It finds inversions, gaps, repeats, and keys in several queues, and shows the messages.
     """
     with job.running(ctx, "audit") as here:
         from orderly.spark.jobs.audit.run import run  # noqa: PLC0415  pyspark
@@ -395,7 +395,7 @@ REPLAY_EXAMPLES = """\b
 Examples:
   orderly spark replay /data/orders --into orders-again --from 2026-11-20T08:00:00Z
   orderly spark replay /data/orders --into orders-again --key o-17 --key o-18 --send --out replay-1
-  orderly spark replay /data/orders --into orders-mended --places failed.parquet
+  orderly spark replay /data/orders --into orders-fixed --places failed.parquet
 """
 
 
@@ -406,24 +406,24 @@ Examples:
     required=True,
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Where to send it.",
+    help="The topic to send to.",
 )
 @click.option(
     "--from",
     "start",
     default="",
     metavar="WHERE",
-    help="A time of storing (2026-11-21T08:00:00Z, or how long ago: 2h), or offsets as JSON:"
+    help="Where to start: a time (2026-11-21T08:00:00Z, or how long ago: 2h), or offsets as JSON:"
     ' {"TOPIC": {"BROKER": {"0": 123}}}.',
 )
-@click.option("--until", "end", default="", metavar="WHERE", help="As --from; itself not included.")
+@click.option("--until", "end", default="", metavar="WHERE", help="Where to stop, as --from.")
 @click.option(
     "--key", "keys", multiple=True, metavar="KEY", help="Only this key; may be given again."
 )
 @click.option(
     "--keys-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Only the keys in this file, one a line.",
+    help="Only the keys in this file, one per line.",
 )
 @click.option(
     "--places",
@@ -432,11 +432,11 @@ Examples:
     help="Only the messages whose topic, broker, queue_id and queue_offset are in this Parquet"
     " table.",
 )
-@click.option("--send", is_flag=True, help="Send. Without it nothing is sent.")
+@click.option("--send", is_flag=True, help="Send the messages. Without it, nothing is sent.")
 @click.option(
     "--after-consumed",
     is_flag=True,
-    help="Send although groups have consumed later messages of these keys.",
+    help="Send even if groups have consumed later messages of these keys.",
 )
 @click.option("--skip-keyless", is_flag=True, help="Leave out messages without a sharding key.")
 @click.option(
@@ -444,7 +444,7 @@ Examples:
     type=click.Choice([*KEYED, "single_queue"]),
     default="hash_mod",
     show_default=True,
-    help="Which queue for a key: that of the topic's producers.",
+    help="How a key's queue is chosen. Use the selector of the topic's producers.",
 )
 @redact_option
 @job_options(topic=False)
@@ -452,18 +452,19 @@ Examples:
 def replay(
     ctx: click.Context, /, *, table: str, into: str, job: Job, send: bool, **wanted: Any
 ) -> int:
-    """Show what of TABLE would go into a topic; with --send, send it.
+    """Show which messages of TABLE would go to a topic; with --send, send them.
 
-    TABLE is any with the source's columns topic, broker, queue_id, queue_offset, sharding_key,
-    store_ts and body (and tag, keys, properties), such as a stream writes to Parquet.
+    TABLE has the columns of the Spark source: topic, broker, queue_id, queue_offset, sharding_key,
+    store_ts and body (optional: tag, keys, properties). A stream that writes to Parquet makes one.
 
-    A key's messages go in their old order; a key that lay in several queues is merged by store
-    time. Each carries its old place as the property ORDERLY_ID. With --send, --out DIR is needed:
-    a replay that breaks off is gone on with by the same command, and sends only what is not there.
+    The messages of a key keep their order; a key from several queues is merged by store time. Each
+    message carries its old position in the property ORDERLY_ID.
 
-    Into the topic that the messages came from only if no group has consumed later messages of
-    their keys, or with --after-consumed. If messages are missing at the end, the same command looks
-    again, and sends those.
+    --send needs --out DIR. If a replay breaks off, or messages are missing at the end, run the same
+    command again: it sends only what is missing.
+
+    Messages go back to their own topic only if no group has consumed later messages of their keys,
+    or if you give --after-consumed.
     """
     redact = wanted.pop("redact_keys") is not None
     options = {name: wanted.pop(name) for name in ("after_consumed", "skip_keyless", "selector")}
@@ -504,7 +505,7 @@ def _selection(
     lines = keys_file.read_text("utf-8").splitlines() if keys_file else []
     wanted = tuple(dict.fromkeys([*keys, *filter(None, lines)]))
     if keys_file and not wanted:  # "no keys" is "all keys" to those who do not say any
-        raise ConfigError(f"--keys-file {keys_file} names no key, so nothing is to be replayed")
+        raise ConfigError(f"--keys-file {keys_file} names no key, so there is nothing to replay")
     return ReplaySelection(**given, keys=wanted, places=places)
 
 
@@ -555,11 +556,11 @@ Examples:
 def bundle(out: Path) -> int:
     """Write orderly.zip and orderly_job.py, for spark-submit.
 
-    They are for programs that start where orderly is not installed: on a cluster in deploy mode
-    "cluster". Where it is, `orderly spark audit --master URL` needs neither.
+    Use them where orderly is not installed: on a cluster in deploy mode "cluster". Where it is
+    installed, `orderly spark audit --master URL` works without them.
 
-    The zip has orderly and the pure Python packages that it needs. The machines of the cluster
-    need Python 3.11 or newer with numpy, pandas and pyarrow, the driver's also matplotlib.
+    The zip has orderly and the pure Python packages that it needs. The cluster's machines need
+    Python 3.11 or newer with numpy, pandas and pyarrow; the driver also needs matplotlib.
     """
     from orderly.spark.bundling import write_bundle  # noqa: PLC0415  `--help` is quick
 

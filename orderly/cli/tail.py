@@ -33,7 +33,7 @@ Examples:
 What --format writes, as kcat does:
   %t topic   %p queue   %o offset   %k key    %s body   %S its bytes   %T time stored
   %h properties         %g tags     %i message id       %% a %
-  \\n and \\t are a line end and a tab. What does not print is shown as escapes; -o json has it.
+  \\n and \\t are a line end and a tab. Unprintable characters appear as escapes; -o json has them.
 """
 
 
@@ -46,19 +46,19 @@ What --format writes, as kcat does:
     default=EARLIEST,
     show_default=True,
     metavar="earliest|latest|TIME",
-    help="Where to begin. A time is ISO 8601, or how long ago: 10m.",
+    help="Where to start. A time is ISO 8601, or how long ago: 10m.",
 )
 @click.option(
     "--offset",
     type=int,
     metavar="N",
-    help="Begin at this offset of each queue; -N: N messages before its end.",
+    help="Start at this offset of each queue; -N: N messages before its end.",
 )
 @click.option(
     "--until",
     type=Moment(),
     metavar="TIME",
-    help="Only what was stored before; a time as --from takes it.",
+    help="Only messages stored before this time, written as in --from.",
 )
 @queues_option
 @click.option(
@@ -71,9 +71,12 @@ What --format writes, as kcat does:
     metavar="N",
     help="At most N messages.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is sent from now on.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new messages until Ctrl-C.")
 @click.option(
-    "--format", "layout", metavar="FORMAT", help="Write each message so, as '%k %s\\n'; see below."
+    "--format",
+    "layout",
+    metavar="FORMAT",
+    help="How to print a message, as in '%k %s\\n'; see below.",
 )
 @format_options()
 @common_options
@@ -94,8 +97,8 @@ def tail(
 ) -> None:
     """Print the messages of TOPIC: time stored, queue, offset, key, tags, body.
 
-    In JSON also their index keys and their own properties. Nothing is consumed: no group is joined
-    and no offset is committed. Terminal escapes in messages never act.
+    JSON output also has the index keys and the properties of each message. Nothing is consumed: the
+    command joins no group and commits no offset. Terminal escapes in messages have no effect.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)

@@ -185,7 +185,7 @@ def say_unread(errors: Mapping[str, object]) -> None:
         say(f"broker {name} could not be read: {error}")
 
 
-# --- questions to who runs the command, where there is somebody -----------------------------------
+# --- interactive prompts: only on a terminal ------------------------------------------------------
 
 
 def require_somebody(ctx: click.Context, otherwise: str) -> None:
@@ -199,7 +199,7 @@ def require_somebody(ctx: click.Context, otherwise: str) -> None:
         UsageError: standard input is no terminal.
     """
     if not sys.stdin.isatty():
-        raise click.UsageError(f"nobody to ask here: give {otherwise}", ctx)
+        raise click.UsageError(f"there is no terminal to ask on: give {otherwise}", ctx)
 
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")

@@ -48,7 +48,7 @@ Examples:
 @click.command(
     "grow",
     cls=OrderlyCommand,
-    short_help="Give a topic more queues, in order: drained first.",
+    short_help="Drain a topic, then give it more queues.",
     epilog=GROW,
 )
 @topic_argument
@@ -64,14 +64,15 @@ Examples:
     type=Duration(),
     default="10m",
     show_default=True,
-    help="Until the topic must be drained.",
+    help="How long to wait for the topic to drain.",
 )
 @click.option(
     "--idle",
     "quiet",
     type=Duration(),
-    help="How long nothing new may have come; longer than producers keep an old route. Default:"
-    " 35s; 5m35s where a proxy is there, which keeps routes for 5 minutes.",
+    help="The topic counts as closed after so long without a new message. Keep it longer than"
+    " producers keep an old route. Default: 35s; 5m35s where a proxy is there, which keeps routes"
+    " for 5 minutes.",
 )
 @click.option(
     "--observe",
@@ -79,16 +80,16 @@ Examples:
     type=Duration(),
     default="5s",
     show_default=True,
-    help="How long to look whether it is written to, before anything is changed.",
+    help="How long to watch for new messages before changing anything.",
 )
 @click.option(
     "--ignore-group",
     multiple=True,
     metavar="GROUP",
     shell_complete=complete_group,
-    help="A group that is not waited for, gone for good, say; may be given again.",
+    help="Do not wait for this group: it is gone for good, say; may be given again.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be done, and who is behind.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan, and which groups are behind.")
 @yes_option
 @format_options()
 @common_options
@@ -106,12 +107,14 @@ def grow(
     quiet: float | None,
     **seconds: float,
 ) -> int:
-    """Give TOPIC more queues, so that no message overtakes another of its key.
+    """Give TOPIC more queues without breaking the order of any key.
 
-    More queues move keys. So stop the producers first, or give them the new layout as their pin:
-    they fail until it holds. Then this closes the topic for writing, waits until every group has
-    finished everything and no key is parked, adds the queues on all brokers, and opens it again. On
-    failure, a time-out or Ctrl-C all is put back as it was.
+    With more queues, keys move to other queues. So stop the producers first, or pin them to the new
+    layout: their sends then fail until it is in force.
+
+    The command closes the topic for writing and waits until every group has finished all messages
+    and no key is parked. Then it adds the queues on all brokers and opens the topic again. On a
+    failure, a time-out or Ctrl-C it restores everything as it was.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
@@ -275,18 +278,18 @@ topic.add_command(grow)
     "--type",
     "kind",
     type=click.Choice([kind.lower() for kind in _TYPES]),
-    help="Declare the messages' type, which proxies hold producers to. fifo: with a sharding key;"
+    help="The message type to declare. Proxies hold producers to it. fifo: with a sharding key;"
     " normal: without; mixed: both, where brokers allow it (enableMixedMessageType). Default: not"
-    " declared, which is normal.",
+    " declared, which means normal.",
 )
-@click.option("--cluster", metavar="NAME", help="Where to make it, if there are several.")
+@click.option("--cluster", metavar="NAME", help="The cluster, if there are several.")
 @click.option(
     "--for-group",
     "group",
     metavar="GROUP",
     shell_complete=complete_group,
     help="Create the two topics in which GROUP keeps its state of TOPIC with order by key, with as"
-    " many queues. For consumers that must not do it themselves, or cannot: behind a proxy.",
+    " many queues. For consumers that must not create them themselves, or cannot: behind a proxy.",
 )
 @click.option("--dry-run", is_flag=True, help="With --for-group: only show them.")
 @common_options
@@ -301,12 +304,14 @@ def create(
     group: str | None,
     dry_run: bool,
 ) -> None:
-    """Create TOPIC. Its queues are the most that can be consumed side by side.
+    """Create TOPIC. The number of queues limits how many members can consume it in parallel.
 
-    1 queue: global order. More: order per sharding key. Choose well: with another number keys
-    would move to other queues, so that the topic must be drained first (`orderly topic grow`). A
-    topic that exists with this number, and type if one is given, is left alone; another one is an
-    error.
+    1 queue gives global order; more give order per sharding key. Choose the number well: another
+    number moves keys to other queues, so you must drain the topic before you change it (see
+    `orderly topic grow`).
+
+    If the topic already exists with this number of queues (and this type, if you give one), nothing
+    changes. If it exists with another, that is an error.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
@@ -327,7 +332,7 @@ def create(
     if created:
         click.echo(f"created {topic} with {number} on each broker")
     else:
-        click.echo(f"{topic} exists already with {number}")
+        click.echo(f"{topic} already exists with {number}")
 
 
 def _create_for_group(settings: CommonOptions, topic: str, group: str, *, dry_run: bool) -> None:
@@ -352,13 +357,14 @@ def _create_for_group(settings: CommonOptions, topic: str, group: str, *, dry_ru
     "--all",
     "everything",
     is_flag=True,
-    help="Also RocketMQ's own, and those of groups: retries, dead letters, state, parked messages.",
+    help="Also RocketMQ's own topics, and those of groups: retries, dead letters, state, parked"
+    " messages.",
 )
 @format_options()
 @common_options
 @click.pass_context
 def list_topics(ctx: click.Context, *, names: Names, everything: bool, form: Format) -> None:
-    """List all topics, or TOPIC... (names or globs), without internal ones."""
+    """List all topics, or only TOPIC... (names or globs). Internal topics are left out."""
     settings = settings_of(ctx)
     selection = names.selection(settings, system=everything)
     with settings.client() as client:
@@ -378,9 +384,9 @@ def list_topics(ctx: click.Context, *, names: Names, everything: bool, form: For
 @common_options
 @click.pass_context
 def show_topic(ctx: click.Context, topic: str, form: Format) -> int:
-    """Show which brokers hold TOPIC, and its settings as they have them: queues, permission.
+    """Show which brokers hold TOPIC, and its settings on each: queues, permission.
 
-    The last line is its layout, to be given to all producers as their pin.
+    The last line is its layout. Give it to all producers as their pin.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
@@ -490,13 +496,13 @@ class Deletion:
             if n != 0
         ]
         if is_book_keeping(self.topic):
-            members.append("it is what a group knows of its keys, or its parked messages")
+            members.append("it holds what a group knows of its keys, or its parked messages")
         return members
 
 
 @topic.command("delete", epilog=DELETE)
 @topic_argument
-@click.option("--force", is_flag=True, help="Although members are online that consume it.")
+@click.option("--force", is_flag=True, help="Delete it even while members consume it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @yes_option
 @format_options()
@@ -507,9 +513,9 @@ def delete_topic(
 ) -> int:
     """Delete TOPIC with all its messages, and the offsets that groups have in it.
 
-    It is refused while members consume it, unless --force says so: these go on by themselves only
-    if the topic is made again. Which topics a producer sends to nobody knows: stop them first, or
-    their sends fail.
+    The command refuses while members consume the topic. With --force it deletes anyway; those
+    members continue only if the topic is created again. Stop the producers first, or their sends
+    fail: a broker does not know which topics a producer sends to.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)
@@ -526,8 +532,8 @@ def delete_topic(
         uses = found.uses()
         if uses and not (force or dry_run):
             raise ConfigError(
-                f"topic {topic} is used: {'; '.join(uses)}. Nothing was deleted; --force deletes it"
-                " all the same"
+                f"topic {topic} is in use: {'; '.join(uses)}. Nothing was deleted; --force deletes"
+                " it anyway"
             )
         if not dry_run:
             if not (yes or confirmed(ctx, f"Delete topic {topic}?", "--yes (or --dry-run)")):
@@ -554,7 +560,7 @@ def _look_at(client: Client, topic: str) -> Deletion:
     """Look at a topic.
 
     Raises:
-        TopicNotFound: there is none.
+        TopicNotFound: no such topic.
         OrderlyError: a broker did not answer: it would keep its part of the topic.
     """
     stats = client.admin.topic_stats(topic)

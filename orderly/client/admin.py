@@ -137,8 +137,8 @@ _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLI
 class Admin:
     """Administrative requests of one client. Thread-safe; every method blocks.
 
-    If one of the brokers asked does not answer, the method raises: a part is never passed off as
-    the whole. Names are the broker's, with their namespace.
+    If a broker does not answer, the method raises: it never returns a part as if it were
+    everything. Names are the broker's, with their namespace.
     """
 
     def __init__(self, masters: Masters, name_servers: NameServers, routes: Routes) -> None:
@@ -169,20 +169,21 @@ class Admin:
         Args:
             topic: 1-127 characters of `%|a-zA-Z0-9_-`.
             queues: for each broker.
-            order: mark it as ordered. Then the broker refuses sends while it is not writable as
-                a whole, instead of letting keys move.
+            order: mark it as ordered. Then the broker refuses sends while a part of the topic is
+                not writable; otherwise keys would move.
             cluster: its name; may be left out if there is only one.
             broker: create it on this broker only.
             message_type: what proxies let clients send to it; None: not declared, NORMAL.
 
         Returns:
-            True if it was created; False if it exists with these queues, and this type if one is
-            given (its other settings are neither compared nor changed).
+            True if it was created. False if it exists with these queues, and with this type if one
+            is given; its other settings are neither compared nor changed.
 
         Raises:
             ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker; or
                 the topic exists with other queues (to change them moves keys) or another type.
-            OrderlyError: no answer, so whether it exists is not known, or it was not made.
+            OrderlyError: no answer, so it is not known whether the topic exists; or it was not
+                created.
         """
         check_topic(topic)
         check_count("queues", queues, 1)
@@ -245,12 +246,12 @@ class Admin:
     ) -> TopicConfig | None:
         """The topic's settings as a broker itself has them; None if it has no such topic.
 
-        A name server may show an older state, or a broker that is being drained. Brokers before
-        5.0 are asked for the settings of all topics: that of one they do not answer.
+        A name server can show an older state, or a broker that is being drained. Brokers before
+        5.0 do not return the settings of one topic, so they are asked for those of all topics.
 
         Args:
             topic: its name.
-            broker: of which only the master is asked.
+            broker: only its master is asked.
             timeout: seconds; None: the client's.
         """
         check_kind("broker", broker, BrokerData)
@@ -271,8 +272,8 @@ class Admin:
     def put_topic(self, config: TopicConfig, broker: BrokerData) -> None:
         """Give a topic other settings on one broker; its attributes stay.
 
-        Queues and permission decide where keys go and what is left behind: the way in which they
-        may be changed is in `monitoring.topic_growth`.
+        Queues and permission decide where keys go and what is left behind.
+        `monitoring.topic_growth` changes them safely.
         """
         check_kind("config", config, TopicConfig)
         check_kind("broker", broker, BrokerData)
@@ -293,13 +294,13 @@ class Admin:
     ) -> None:
         """Give a topic at least `queues` queues on one broker, or create it there.
 
-        Only for topics whose queues stand for something else than keys: where the number of
-        queues decides over a key's place, `create_topic` refuses to change it.
+        Only for topics whose queues are not chosen by key. Where the number of queues decides the
+        place of a key, `create_topic` refuses to change it.
 
         Args:
             topic: its name.
-            broker: of which only the master is asked.
-            queues: to read and to write; what there is more of stays.
+            broker: only its master is asked.
+            queues: to read and to write; a larger number stays.
             present: what `topic_config` returned; its other settings stay.
         """
         check_count("queues", queues, 1)
@@ -315,7 +316,7 @@ class Admin:
     def broker_settings(self, broker: BrokerData) -> dict[str, str]:
         """A broker's configuration, by name; values are texts as the broker writes them.
 
-        `fileReservedTime`, say: hours for which messages are kept (BrokerConfig,
+        For example `fileReservedTime`, the hours for which messages are kept (BrokerConfig,
         MessageStoreConfig in Java).
         """
         check_kind("broker", broker, BrokerData)
@@ -339,9 +340,9 @@ class Admin:
     def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetPair]:
         """The group's offsets in every queue of one topic, or of all topics it subscribes to.
 
-        A queue never committed shows 0 as if that were its offset; `BrokerCalls.query_offset`
-        tells the two apart. With members online only subscribed topics are listed; a group
-        nobody knows has an empty table, or with a topic given one that shows 0 everywhere.
+        A queue that was never committed shows 0, as if 0 were its offset;
+        `BrokerCalls.query_offset` distinguishes the two. With members online only subscribed topics
+        are listed. An unknown group has an empty table; if you give a topic, it shows 0 everywhere.
         """
         if topic is not None:
             check_topic(topic)
@@ -377,7 +378,7 @@ def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[
         return [info.brokers[broker]]
     if cluster is None:
         if len(info.clusters) != 1:
-            raise ConfigError(f"say which cluster the topic goes to: {listed(info.clusters)}")
+            raise ConfigError(f"name the cluster that the topic goes to: {listed(info.clusters)}")
         (cluster,) = info.clusters
     _require_known("cluster", cluster, info.clusters)
     return [info.brokers[name] for name in sorted(info.clusters[cluster]) if name in info.brokers]
@@ -394,10 +395,10 @@ def _require_queues(
         for name, (read, write) in counts.items()
     )
     raise ConfigError(
-        f"topic {topic} exists already, with queues {has}; wanted:"
-        f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other"
-        " queues would move keys and strand messages. Keep its queues, have them drained"
-        f" and grown by `orderly topic grow {topic}`, or choose another name"
+        f"topic {topic} already exists, with queues {has}; wanted:"
+        f" {listed(f'{name}: {queues}' for name, queues in wanted.items())}. Other queues would"
+        " move keys and strand messages. Keep its queues, drain and grow the topic with `orderly"
+        f" topic grow {topic}`, or choose another name"
     )
 
 
@@ -407,10 +408,10 @@ def _require_type(
     for name in brokers:
         if present[name].message_type != wanted:
             raise ConfigError(
-                f"topic {topic} exists already, of type {present[name].message_type} on broker"
-                f" {name}; wanted: {wanted}. Keep its type, or choose another"
-                " name (mqadmin updateTopic -a +message.type=… changes it, once nothing of"
-                " another type is in it)"
+                f"topic {topic} already exists, with type {present[name].message_type} on broker"
+                f" {name}; wanted: {wanted}. Keep its type, or choose another name (mqadmin"
+                " updateTopic -a +message.type=… changes the type; do it only when the topic holds"
+                " no message of another type)"
             )
 
 
@@ -476,7 +477,7 @@ class Housekeeping:
         self._masters.ask_each(self._masters.all(), command, f"group {group!r} to be deleted")
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic with all its messages; one that is not there is none the less deleted."""
+        """Delete a topic with all its messages; a missing topic counts as deleted."""
         check_topic(topic)
         for broker in self._masters.all():
             self._delete_at(broker, topic)

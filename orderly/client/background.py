@@ -25,7 +25,7 @@ class Periodic:
     """Runs `work()` every `interval` seconds, and at once after `wake()`.
 
     Thread-safe. A run begins `interval` seconds after the previous one began, or directly after
-    it when it took longer; two runs never overlap. Whatever `work` raises is logged and the loop
+    it when it took longer; two runs never overlap. Errors of `work` are logged and the loop
     goes on.
 
     Args:
@@ -112,7 +112,7 @@ class Periodic:
             self._run()
 
     def _wait_until_due(self) -> bool:
-        """Wait for the next run and plan the one after it; False: there is none any more."""
+        """Wait for the next run and plan the one after it; False: there are no more runs."""
         with self._changed:
             while not self._stopping and (left := self._due - time.monotonic()) > 0:
                 self._changed.wait(min(left, threading.TIMEOUT_MAX))
@@ -150,9 +150,9 @@ class _Timer:
 class Schedule:
     """Runs functions later, one after another, on one daemon thread.
 
-    Thread-safe. The functions must not block: whatever may connect, or wait for an answer, goes
+    Thread-safe. The functions must not block: work that can connect, or wait for an answer, goes
     to an executor. Functions due at the same time run in the order in which they were given.
-    Whatever one raises is logged and the thread goes on. The thread starts with the first `after`.
+    Errors are logged and the thread goes on. The thread starts with the first `after`.
 
     Args:
         name: the thread is called "orderly-<name>".
@@ -178,7 +178,7 @@ class Schedule:
         timer = _Timer(work)
         with self._changed:
             if self._closed:
-                raise LifecycleError(f"{self.name} is closed; nothing can be planned on it")
+                raise LifecycleError(f"{self.name} is closed; it takes no more work")
             entry = (time.monotonic() + delay, next(self._numbers), timer)
             heapq.heappush(self._timers, entry)
             if self._thread is None:

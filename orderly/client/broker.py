@@ -42,7 +42,7 @@ from orderly.protocol.send import SendReply
 from orderly.protocol.stored_message import decode_pull
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
-_READERS_ROOM = 64 * 1024 * 1024  # bytes, for who has no cache to fill
+_READERS_ROOM = 64 * 1024 * 1024  # bytes, for callers without a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PullQuery:
         suspend: seconds the broker may hold the request until a message comes; 0: answer now.
         broker_id: the replica to ask, as the previous reply suggested; 0 is the master.
         room: bytes of memory there are for what is unpacked of the reply, asked when it is read;
-            64 MiB for who has no cache. What does not fit is left for the next pull.
+            64 MiB for callers without a cache. Messages that do not fit are left for the next pull.
     """
 
     group: str

@@ -31,22 +31,22 @@ from orderly.protocol.frame import RemotingCommand
 _SHOWN_REMARK = 200  # characters; the whole text is in BrokerError.remark
 
 _NO_KEY = (
-    "it lets nobody in without a key; set access_key and secret_key (ORDERLY_ACCESS_KEY and"
-    " ORDERLY_SECRET_KEY, or in the settings file); if it is a proxy that is named as name server,"
-    " sign_name_server_requests, too"
+    "it requires an access key; set access_key and secret_key (ORDERLY_ACCESS_KEY and"
+    " ORDERLY_SECRET_KEY, or in the settings file); if it is a proxy in the place of a name"
+    " server, also set sign_name_server_requests"
 )
 _NO_POLICY = (
-    "the access key's user may not do it; have it granted (mqadmin updateAcl;"
+    "the access key's user is not allowed to do this; grant it (mqadmin updateAcl;"
     " docs/how-to/security.md says what is needed), or use another access_key"
 )
 
 _NO_PERMISSION_1 = (
-    "the access key's account may not do it; grant it in the broker's access file (plain_acl.yml,"
-    " or mqadmin updateAclConfig), or use another access_key"
+    "the access key's account is not allowed to do this; grant it in the broker's access file"
+    " (plain_acl.yml, or mqadmin updateAclConfig), or use another access_key"
 )
 
 _MEANING: dict[int, tuple[type[BrokerError], str]] = {
-    ResponseCode.SYSTEM_ERROR: (BrokerError, "it failed inside; its own log says why"),
+    ResponseCode.SYSTEM_ERROR: (BrokerError, "it failed internally; see its log"),
     ResponseCode.SYSTEM_BUSY: (BrokerBusy, "it is busy and did not execute it; try again later"),
     ResponseCode.FLOW_CONTROL: (BrokerBusy, "flow control, not executed; try again later"),
     ResponseCode.SERVICE_NOT_AVAILABLE: (
@@ -273,7 +273,7 @@ class Calls:
                 result: R | OrderlyError = read(outcome, address)
             except OrderlyError as error:
                 result = error
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for it
+            except Exception as error:  # noqa: BLE001 - somebody waits for the result
                 result = ProtocolError(f"the reply of {address} could not be read: {error!r}")
                 result.__cause__ = error
             on_result(result)

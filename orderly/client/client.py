@@ -48,9 +48,9 @@ class Client:
         namesrv: "host:port;host:port"; wins over the config's, and both over ORDERLY_NAMESRV.
 
     Attributes:
-        client_id: "ip@pid#random", new for each client: locks and allocation go by it.
+        client_id: "ip@pid#random", new for each client; locks and allocation use it.
         config: the settings.
-        schedule: a timer thread for whatever must not block.
+        schedule: a timer thread for work that must not block.
         connections, name_servers, routes, brokers, heartbeat, admin, groups, housekeeping: see
             their classes.
 
@@ -123,7 +123,7 @@ class Client:
         return Masters(self._calls, self.name_servers, self.routes)
 
     def start(self) -> Self:
-        """Begin the background work; without effect on a client that runs (it may be shared).
+        """Begin the background work. Does nothing on a client that runs already (it can be shared).
 
         Raises:
             LifecycleError: after `close`, or in a forked child of the process that made it.

@@ -136,14 +136,14 @@ def said_nothing(cause: BaseException, *, encrypted: bool) -> BaseException:
         if encrypted
         else "TLS, set tls=True (ORDERLY_TLS)"
     )
-    return ConnectionResetError(f"{cause}, and had said nothing; if it demands {hint}")
+    return ConnectionResetError(f"{cause} before it sent anything; if it demands {hint}")
 
 
 def request_timed_out(address: str, code: int, timeout: float) -> RequestTimeout:
     """The error of a request that waited `timeout` seconds for its reply."""
     return RequestTimeout(
-        f"{address} did not answer {request_name(code)} within {timeout:g} s;"
-        " it may still execute the request",
+        f"{address} did not answer {request_name(code)} within {timeout:g} s; it can still execute"
+        " the request",
         address,
     )
 
@@ -410,7 +410,7 @@ def _as_it_is(frame: bytes, held: list[bytes]) -> None:
 # (DefaultMessagingProcessor.request): that must not pass for the answer to another request.
 _ID_MASK = 0x7FFFFFFF
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
-_WRITE_TIMEOUT = 10.0  # seconds a peer may take no byte at all before the connection is given up
+_WRITE_TIMEOUT = 10.0  # seconds a peer can take no byte before the connection is given up
 _DROP_TIME = 30.0  # seconds a frame that is too large may take to arrive
 # Bytes that may wait for the peer to read when it is sent one thing more. Requests of ours are what
 # the program wants, and may be many large messages at once; answers are what the peer wants.
@@ -487,7 +487,7 @@ class Connection:
         return self._cause is None
 
     def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """Send a request and wait for its reply, whatever the reply's code is.
+        """Send a request and wait for its reply, with any response code.
 
         An interruption (KeyboardInterrupt) gives the request up; the connection stays usable.
 
@@ -656,7 +656,7 @@ class Connection:
                 attended = [self._dispatch(command) for command in commands]
                 self._turns.give(alone=bool(attended) and all(attended))
             self._abort(ConnectionResetError("closed by the peer"))
-        except Exception as error:  # noqa: BLE001 - whatever ends the reader ends the connection
+        except Exception as error:  # noqa: BLE001 - any end of the reader ends the connection
             self._abort(error)
         finally:
             self._finish()
@@ -667,7 +667,7 @@ class Connection:
         if commands and commands[-1].dropped:
             self._dropping_since = now
         elif now - self._dropping_since > _DROP_TIME:
-            raise ProtocolError(f"a frame over max_frame was not whole after {_DROP_TIME:g} s")
+            raise ProtocolError(f"a frame over max_frame was not complete after {_DROP_TIME:g} s")
 
     def _note_life(self) -> None:
         self._heard = True

@@ -53,8 +53,7 @@ _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLI
 class GroupAdmin:
     """Administrative requests about groups. Thread-safe; every method blocks.
 
-    If one of the brokers asked does not answer, the method raises. Names are the broker's, with
-    their namespace.
+    If a broker does not answer, the method raises. Names are the broker's, with their namespace.
     """
 
     def __init__(self, masters: Masters, admin: Admin, routes: Routes) -> None:
@@ -69,9 +68,10 @@ class GroupAdmin:
     ) -> dict[MessageQueue, int]:
         """Set the group's offset in every queue of a topic to a time.
 
-        A broker of release 5.2 or later resets by itself, whether members run or not: they learn
-        it with their next pull, which a message or 15 s of silence brings about. An older one (or
-        one with useServerSideResetOffset=false) asks the members to, and refuses if there is none.
+        A broker of release 5.2 or later resets the offsets itself, whether members run or not.
+        Members learn of it with their next pull, which happens after a message or 15 s of silence.
+        An older broker (or one with useServerSideResetOffset=false) asks the members to reset, and
+        refuses if no member is online.
 
         Args:
             group: it must exist.
@@ -101,8 +101,8 @@ class GroupAdmin:
     def reset_queues(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Set the group's offset in some queues, each to its own value.
 
-        All is checked before anything is sent; but a broker that fails on the way leaves its
-        queues, and those after them, as they were.
+        Everything is checked before anything is sent. If a broker fails on the way, its queues and
+        those after them stay as they were.
 
         Args:
             group: it must exist.
@@ -166,7 +166,7 @@ class GroupAdmin:
         Args:
             group: its name.
             client_id: of the member, as `Admin.consumer_connections` lists it.
-            stack: also the stacks of its threads, if it gives them away.
+            stack: also the stacks of its threads, if the member allows it.
 
         Raises:
             ConfigError: no such member is online.
@@ -204,7 +204,8 @@ class GroupAdmin:
     def producers(self) -> dict[str, frozenset[str]]:
         """Client ids of the producers connected to any broker, by producer group.
 
-        Of all topics: which ones a producer sends to nobody knows.
+        They are the producers of all topics: a broker does not know which topics a producer sends
+            to.
         """
         command = request(RequestCode.GET_ALL_PRODUCER_INFO)
         found: dict[str, frozenset[str]] = {}
@@ -250,7 +251,7 @@ class GroupAdmin:
     # --- settings ------------------------------------------------------------------------------
 
     def group_config(self, group: str, broker: str) -> GroupConfig:
-        """The group's settings on a broker, which creates the group unless it must not.
+        """The group's settings on a broker, which creates a missing group if it is allowed to.
 
         Brokers before 5.0 are asked for the settings of all groups: those of one they do not
         answer. They create none by that; one that is not there has the settings of a new one.
@@ -260,7 +261,7 @@ class GroupAdmin:
             broker: the broker's name.
 
         Raises:
-            GroupNotFound: no such group, and the broker does not create groups by itself.
+            GroupNotFound: no such group, and the broker does not create groups.
             ConfigError: no such broker.
         """
         check_text("broker", broker)
@@ -281,7 +282,7 @@ class GroupAdmin:
         """Ask every broker of the topic whether it understands a filter that is not by tags.
 
         Raises:
-            ConfigError: a broker refuses the expression, or does not filter that way at all.
+            ConfigError: a broker refuses the expression, or does not support such filters.
         """
         check_kind("subscription", subscription, Subscription)
         check_text("client_id", client_id)

@@ -122,8 +122,8 @@ class Heartbeats:
         with self._lock:
             if group in self._consumers:
                 raise LifecycleError(
-                    f"this client has a consumer of group {group!r} already; give the second one"
-                    " a client of its own"
+                    f"this client already has a consumer of group {group!r}; give the second"
+                    " consumer its own client"
                 )
             self._consumers[group] = member
 
@@ -136,8 +136,8 @@ class Heartbeats:
         with self._lock:
             if group in self._producers:
                 raise LifecycleError(
-                    f"this client has a producer of group {group!r} already; give the second one"
-                    " another group, or a client of its own"
+                    f"this client already has a producer of group {group!r}; give the second"
+                    " producer another group, or its own client"
                 )
             self._producers.add(group)
 
@@ -211,7 +211,7 @@ class Heartbeats:
         return False
 
     def answers_of(self, group: str) -> GroupAnswers | None:
-        """What the member of `group` answers to brokers; None if there is none that does."""
+        """The member of `group` that answers brokers; None if no member does."""
         member = self._consumers.get(group)
         return member.answers if member else None
 

@@ -184,9 +184,11 @@ class PeerRequests:
             answers = self._of(group)
             messages = decode_messages(command.body, header.broker_name or "")
             if len(messages) != 1:
-                raise ProtocolError(f"one message is to be consumed directly, not {len(messages)}")
+                raise ProtocolError(
+                    f"only one message can be consumed directly, not {len(messages)}"
+                )
             result = answers.consume_directly(messages[0])
-        finally:  # before the answer goes out: who has it may ask again
+        finally:  # before the answer goes out: the broker can ask again as soon as it has it
             self._direct_ended(group)
         if result is None:
             return reply_to(command, ResponseCode.NO_PERMISSION, remark=_DIRECT_IS_OFF)
@@ -222,7 +224,7 @@ class PeerRequests:
     ) -> None:
         try:
             reply = question(command)
-        except Exception as error:  # noqa: BLE001 - whatever a callable raises, the broker waits
+        except Exception as error:  # noqa: BLE001 - the broker waits for an answer
             emit = _log.info if isinstance(error, _NoMember) else _log.error
             emit(
                 "request.failed",

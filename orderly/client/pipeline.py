@@ -89,7 +89,7 @@ class Gate:
             self._next_at = now + 1.0 / self._limits.per_second
 
     def answered(self) -> None:
-        """Note an answer, whatever it says."""
+        """Note an answer, good or bad."""
         self._flying -= 1
         self._failures = 0
         self._probing = False
@@ -173,7 +173,7 @@ class Pipeline:
         self._peers: dict[str, _Peer] = {}
 
     def begin(self) -> None:
-        """Begin a round: count anew, and let addresses that were given up be probed once."""
+        """Begin a round: reset the counts, and probe each address that was given up once."""
         for peer in self._peers.values():
             peer.begin()
 
@@ -197,7 +197,7 @@ class Pipeline:
             deadline: on time.monotonic; nothing is sent after it.
 
         Returns:
-            The answers, each at the place of its question; an error where there is none.
+            The answers, each at the place of its question; an error where an answer is missing.
         """
         return self.ask_each({address: questions}, deadline)[address]
 
@@ -384,7 +384,7 @@ class _Round(Generic[R]):
             return question.read(reply)
         except OrderlyError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this answer's failure
+        except Exception as error:  # noqa: BLE001 - any error is this answer's failure
             cause = ProtocolError(f"the reply of {self.peer.address} could not be read: {error!r}")
             cause.__cause__ = error
             return cause

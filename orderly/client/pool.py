@@ -42,7 +42,7 @@ class Connections:
     """The connections of one client. Thread-safe.
 
     They belong to the process that made them. A forked child has copies of the sockets, but none
-    of the threads that read them, and of each lock whatever state it was in: there every use is
+    of the threads that read them, and of each lock in any state: there every use is
     refused before any lock is touched, and nothing is said on the parent's connections.
 
     Args:
@@ -89,7 +89,7 @@ class Connections:
     def check_process(self) -> None:
         """Refuse the use of a forked child's copy. Takes no lock: one may be held for ever there.
 
-        Whatever stands on connections asks this first, before its own locks, in each public call.
+        Objects that use connections call this first, before their own locks, in each public call.
 
         Raises:
             LifecycleError: this process did not make them.
@@ -112,7 +112,7 @@ class Connections:
         return connection if connection is not None and connection.alive else None
 
     def get(self, address: str) -> Connection:
-        """The open connection to `address`; opens it if there is none.
+        """The open connection to `address`; opens one if necessary.
 
         Of many callers one connects; the others wait for it and share its failure. Blocks for
         the connect time-out at most, so reader threads use `connected`.
@@ -178,8 +178,8 @@ class Connections:
             _log.warning(
                 "keys.not_encrypted",
                 address=address,
-                hint="requests are signed, and not encrypted: who reads the network can repeat"
-                " them, and try what the secret key is; have the servers speak TLS, and set"
+                hint="requests are signed but not encrypted: anybody on the network can repeat"
+                " them, and guess at the secret key; turn TLS on at the servers, and set"
                 " tls=True (ORDERLY_TLS)",
             )
 

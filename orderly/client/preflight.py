@@ -56,7 +56,7 @@ class NotOrdered:
     def hint(self) -> str:
         """What to do."""
         return (
-            "this member keeps the order, gRPC members would not: mark the group with mqadmin"
+            "this member keeps the order, but gRPC members do not: mark the group with mqadmin"
             " updateSubGroup -o true"
         )
 
@@ -85,7 +85,7 @@ class SubscriptionsDiffer:
     def hint(self) -> str:
         """What to do."""
         return (
-            "the last heartbeat wins at the broker, so messages may be missed: give all members the"
+            "the last heartbeat wins at the broker, so messages can be missed: give all members the"
             " same topics and filters"
         )
 

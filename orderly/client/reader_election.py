@@ -2,7 +2,7 @@
 
 To hand a reply from one thread to another costs more than all the rest of a small request. So a
 caller who would only wait for the reader thread reads its reply itself, if nobody else reads. The
-reader thread stands back while callers do so, and is called when anybody waits for what nobody
+reader thread pauses while callers do so, and is called when anybody waits for what nobody
 reads. It alone hands on what is for others: a caller that finds more than its own reply leaves
 all of it to the thread, as it came.
 """
@@ -112,7 +112,7 @@ class ReaderElection:
                 self._call_if_expected()
 
     def call(self) -> None:
-        """Have the thread read if it stands back."""
+        """Make the thread read if it pauses."""
         if self._stands_back:
             with contextlib.suppress(RuntimeError):  # it was called already
                 self._called.release()

@@ -54,9 +54,9 @@ class Security:
             return
         if not self.broker_hosts.allow(address):
             raise ConnectFailed(
-                f"{address!r:.80} is on none of the hosts of broker_hosts (ORDERLY_BROKER_HOSTS):"
-                " no connection is made. A name server said that a broker is there; if that is"
-                " right, add its host to the setting, else find out who answers as name server",
+                f"{address!r:.80} is not one of the hosts in broker_hosts (ORDERLY_BROKER_HOSTS),"
+                " so no connection is made. A name server listed a broker there. If that is right,"
+                " add its host to the setting; if not, find out who answers as name server",
                 address,
             )
 

@@ -17,20 +17,21 @@ from orderly.errors import ConfigError, ConnectFailed
 from orderly.log import get_logger
 
 _AUTHORITY = (
-    "no authority that is trusted here signed its certificate; set tls_ca_file"
+    "no authority that this client trusts signed its certificate; set tls_ca_file"
     " (ORDERLY_TLS_CA_FILE) to the certificate of the authority that did, in PEM"
 )
 _NAME = (
-    "its certificate is for another host; have it issued for this one, use the name it is for"
-    " (brokers announce their brokerIP1), or check no names: set tls_verify='chain' and tls_ca_file"
+    "its certificate is for another host; get one for this host, connect by the name in it"
+    " (brokers announce their brokerIP1), or check no names: set tls_verify='chain' and"
+    " tls_ca_file"
 )
 _REFUSED = (
-    "it refuses this client's certificate; set tls_cert_file and tls_key_file to one that is not"
-    " expired and that an authority which it trusts has signed"
+    "it refuses this client's certificate; set tls_cert_file and tls_key_file to a certificate"
+    " that has not expired, signed by an authority that the server trusts"
 )
 _NO_TLS = (
-    "it broke the handshake off; check that it speaks TLS 1.2 or newer there (tls.server.mode)."
-    " To a server without TLS connect with tls=False"
+    "it broke off the handshake; check that it speaks TLS 1.2 or newer (tls.server.mode). If the"
+    " server has no TLS, set tls=False"
 )
 _VERIFIED: dict[int, str] = {  # OpenSSL's verify codes, X509_V_ERR_…
     9: "its certificate is not valid yet; check the clocks of both machines",
@@ -294,6 +295,6 @@ def _warn_of_no_verification() -> None:
     """Once in a process; an application may make many clients."""
     _log.warning(
         "tls.not_verified",
-        hint="tls_verify='none' is insecure: anybody on the way can pose as the broker, read and"
+        hint="tls_verify='none' is insecure: anybody on the way can act as the broker, and read and"
         " change messages; set tls_ca_file and tls_verify='host' or 'chain'",
     )

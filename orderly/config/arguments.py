@@ -115,7 +115,7 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
     if not parts:
         raise ConfigError(
             "no name server is set: pass namesrv='host:9876' or set ORDERLY_NAMESRV"
-            " (`orderly broker start` runs a local one)"
+            " (`orderly broker start` starts a local one)"
         )
     return tuple(_address(part) for part in parts)
 
@@ -130,7 +130,7 @@ def _address(text: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """Whether it can be looked up at all: a label of a name has 1 to 63 characters."""
+    """Whether it can be looked up: a label of a name has 1 to 63 characters."""
     try:
         return _HOST.fullmatch(text.encode("idna").decode()) is not None
     except UnicodeError:

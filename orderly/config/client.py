@@ -63,7 +63,7 @@ def parse_hosts(text: str) -> Hosts | None:
         except ValueError:
             if not is_host(name):
                 raise ConfigError(
-                    f"{part!r:.80} in broker_hosts is no host: write names (broker-1), domains"
+                    f"{part!r:.80} in broker_hosts is not a host: write names (broker-1), domains"
                     " (*.mq.example.com), addresses, and networks (10.0.0.0/8, without bits beyond"
                     " its length)"
                 ) from None
@@ -88,39 +88,40 @@ class ClientConfig(FromEnv):
 
     Attributes:
         namesrv: "host:port;host:port"; empty: ORDERLY_NAMESRV.
-        namespace: prefix of all topic and group names at the broker ("shop": "shop%orders"), left
-            out in the program. Empty: none.
+        namespace: prefix of all topic and group names at the broker ("shop": "shop%orders"); your
+            program leaves it out. Empty: none.
         connect_timeout, request_timeout: seconds (Java: 3 and 3).
         route_interval: seconds between route refreshes.
         heartbeat_interval: seconds between heartbeats; the broker forgets a member after 120.
-        max_frame: bytes; a longer frame from a peer is thrown away, and fails its request only
+        max_frame: bytes. A longer frame from a peer is dropped, and fails only its own request
             (ReplyTooLarge). A message that needs more holds its queue.
-        access_key, secret_key: user and password at brokers with access control (ACL 1.0 and 2.0):
-            every request is signed. Empty: none is. Neither they nor the token are shown by the
-            repr or `dataclasses.asdict`, and a config that has them is not pickled: read
-            them where they are needed.
-        security_token: sent along with signed requests, for who hands out keys for a while.
-        tls: encrypt the connections to name servers and brokers, all of them.
-        tls_ca_file: the certificates of the authorities that are trusted, PEM. Empty: the system's.
+        access_key, secret_key: user and password for brokers with access control (ACL 1.0 and 2.0).
+            With them every request is signed; empty: no request is. The repr and
+            `dataclasses.asdict` never show them or the token, and a config that has them cannot be
+            pickled: read them where they are needed.
+        security_token: sent with signed requests, for temporary credentials (STS).
+        tls: encrypt all connections to name servers and brokers.
+        tls_ca_file: the certificates of trusted authorities, PEM. Empty: the system's.
         tls_cert_file, tls_key_file: this client's own certificate and its key, PEM, for servers
             that ask for one. The key may be in the first file.
-        tls_verify: "host": the server's certificate must be signed by a trusted authority, and for
-            the host that was connected to (brokers announce IP addresses unless their brokerIP1 is
-            a name). "chain": signed is enough, by an authority of `tls_ca_file`. "none" is
-            insecure, and warns: anybody on the way may read and change messages.
-        broker_hosts: "10.0.0.0/8;*.mq.example.com": the hosts that brokers may be on, as names,
-            domains with a star, addresses and networks. Name servers say where brokers are; to any
-            other host no connection is made. Names are compared, not looked up. Empty: any host.
-        sign_name_server_requests: sign what name servers are asked, too. They check no signature;
-            a proxy that is named as one does.
-        record_secrets: of the members of groups that keep order by key, for their records in state
-            and park topics: "new;old". The first one seals what is written, and only what one of
-            them sealed is believed. An empty one stands for no seal: "new;" believes all, for a
-            group whose members get their first secret. Empty: nothing is sealed, nor looked at:
-            who may write to those topics can forge records. In no repr and no pickle, either.
-        redact_keys: "hash": events, and what consumers report to brokers, have hashes
-            instead of keys and no text of a failure, for both may be personal data; commands that
-            have --redact-keys take it from here. Empty: keys are shown.
+        tls_verify: "host": the server's certificate must be signed by a trusted authority, and be
+            for the host that was connected to (brokers announce IP addresses unless their brokerIP1
+            is a name). "chain": a signature by an authority of `tls_ca_file` is enough. "none" is
+            insecure, and logs a warning: anybody on the way can read and change messages.
+        broker_hosts: "10.0.0.0/8;*.mq.example.com": the hosts on which brokers can be, as names,
+            domains with a star, addresses and networks. Name servers say where brokers are; the
+            client connects to no other host. Names are compared, not looked up. Empty: any host.
+        sign_name_server_requests: also sign requests to name servers. Name servers check no
+            signature; a proxy in their place does.
+        record_secrets: "new;old", for the members of groups that keep order by key: they seal their
+            records in state and park topics. The first secret seals new records; only records that
+            one of the secrets sealed are accepted. An empty secret means "no seal": "new;" accepts
+            all records, for a group that gets its first secret. Empty: records are neither sealed
+            nor checked, so anybody who can write to those topics can forge records. Secrets are in
+            no repr and no pickle.
+        redact_keys: "hash": events, and reports of consumers to brokers, have hashes instead of
+            keys and no text of failures, since both can be personal data. Commands with
+            --redact-keys take their default from here. Empty: keys are shown.
     """
 
     namesrv: str = ""
@@ -193,8 +194,8 @@ class ClientConfig(FromEnv):
         """Refuse to carry secrets to where nobody expects them: a plan, a file, a log."""
         require(
             not self.access_key and not self.record_secrets,
-            "a ClientConfig with keys or secrets is not pickled, nor copied: whatever holds the"
-            " pickle would hold them; make it where it is used (ClientConfig.from_settings, or"
+            "a ClientConfig with keys or secrets cannot be pickled or copied, because the copy"
+            " would contain them; make it where it is used (ClientConfig.from_settings, or"
             " from_env)",
         )
         return object.__reduce_ex__(self, protocol)
@@ -207,10 +208,11 @@ class ClientConfig(FromEnv):
         env: Mapping[str, str] | None = None,
         **explicit: Any,
     ) -> Self:
-        """Read the settings as the command line does: the first of these that has one.
+        """Read the settings as the command line does. The first place that has a setting wins.
 
-        `explicit` fields; the context named here; the environment; the context of ORDERLY_CONTEXT
-        or the file's own; what the file says outside of contexts; NAMESRV_ADDR for the name server.
+        The order: `explicit` fields; the context named here; the environment; the context of
+        ORDERLY_CONTEXT or the file's own; the file outside of its contexts; NAMESRV_ADDR for the
+        name server.
 
         Args:
             path: a settings file (see `orderly.config.settings_file`); None: no file.

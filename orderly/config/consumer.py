@@ -22,20 +22,20 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ParkLimits:
-    """Limits of what is parked.
+    """Limits for parked messages.
 
-    Each member keeps every queue to its share: the limit divided by the topic's queues.
+    Each member limits every queue to its share: the limit divided by the topic's queues.
 
     Args:
         keys: parked at once, of a group and topic; 1 to 10 000.
         messages: parked at once.
         size: bytes parked at once.
-        ratio: of the keys that one member saw in the last five minutes at most this part may be
-            newly parked, once five are: after a bad deploy the queues wait instead of parking
-            everything. Above 0, up to 1; 1: no such limit.
+        ratio: once five keys are parked, at most this part of the keys that a member saw in the
+            last five minutes can be newly parked. So after a bad deploy the queues wait instead of
+            parking everything. Above 0, up to 1; 1: no such limit.
 
     Raises:
-        ConfigError: a limit that is none.
+        ConfigError: an invalid limit.
     """
 
     keys: int = 1000
@@ -83,94 +83,99 @@ _POSITIVE = ("pull_retry", "rebalance_interval", "lock_interval", "commit_interv
 class ConsumerConfig(FromEnv):
     """How ordered messages are consumed.
 
-    What belongs to order="key" is refused without it, if it is not the default.
+    Settings for order="key" are refused without it, unless they have their default.
 
     Attributes:
         consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
             an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is understood).
-        order: "queue": one message of a queue at a time, as Java. "key": one message of a key at a
-            time, keys of one queue side by side; a failing key holds back no other. A key function
-            (`OrderlyConsumer(key=)`) runs on the thread that reads all replies of a broker: let it
-            be pure and take microseconds, and never ask a broker.
+        order: "queue": one message of a queue at a time, as in Java. "key": one message of a key at
+            a time, and the keys of a queue in parallel; a failing key holds back no other. A key
+            function (`OrderlyConsumer(key=)`) runs on the thread that reads all replies of a
+            broker, so it must be pure, take microseconds and never ask a broker.
         concurrency: handler calls at once: threads (idle ones end after 60 s), coroutines of an
             `async def` handler, or worker processes. Each key, or with order="queue" each queue,
             has one at a time.
         min_workers: threads that do not end when idle.
-        executor: "thread", or "process": each call runs in a process of its own thread, for
-            handlers that compute; the handler must be an importable function, and calls that still
-            run at the end of close_timeout are killed.
-        batch_size: messages handed to the handler at once; with order="key" all of one key (fewer
-            after the key fell behind: bodies come back `pull_batch` at a time).
-        max_rate: messages a second for which the handler is called, of all queues together (1/3600
-            or more); up to a tenth of a second's at once. None: no limit. Nothing sleeps for it,
-            nothing counts as tried, and queues go on in the order in which they came to wait.
+        executor: "thread", or "process": each thread has a worker process for its calls, for
+            handlers that compute. Then the handler must be an importable function, and calls that
+            still run at the end of close_timeout are killed.
+        batch_size: messages per handler call; with order="key" all of one key (fewer after the key
+            fell behind: bodies come back `pull_batch` at a time).
+        max_rate: messages a second for which the handler is called, for all queues together (1/3600
+            or more); at most a tenth of a second's worth at once. None: no limit. No thread sleeps
+            for it, no attempt is counted, and queues go on in the order in which they began to
+            wait.
         max_rate_per_key: with order="key", the same for each key: its next message begins no
-            earlier than 1 / max_rate_per_key seconds after the one before has begun.
-        suspend: seconds a queue waits after SUSPEND, 0.01 to 30; with order="key" how long a key
-            waits after its first failure, doubled by each further one; by chance half of it to all.
+            earlier than 1 / max_rate_per_key seconds after the previous one began.
+        suspend: seconds that a queue waits after SUSPEND, 0.01 to 30. With order="key": how long a
+            key waits after its first failure; it doubles with each further failure, and the actual
+            wait is a random part, half of it to all.
         max_suspend: with order="key" the longest such wait, up to 3600 seconds.
-        max_span: with order="key", how far (offsets) a queue is consumed ahead of its lowest
-            unfinished message; then it waits for that message's key.
-        create_state_topics: with order="key", make the topics that remember what was finished ahead
-            and those of parked keys (one each for a group and topic); False: they must be there.
-        max_reconsume_times: failures of a message after which the next one sends it to the
-            group's dead letters (`%DLQ%<group>`); counted in memory, so a rebalance begins anew.
-            None: it is retried until it succeeds (Java: -1).
-        on_expiring: what follows where a message that still fails is so old that the broker is
-            about to delete it (three quarters of its retention). "park": with order="key" its key
-            is parked, and kept; with order="queue" as "block". "dead_letter": it is stored as a
-            dead letter, and the queue goes on. "block": nothing; it is then lost unhandled.
-        retention: seconds for which the brokers keep messages (fileReservedTime), where they do not
-            say so themselves, as behind a proxy: parked messages are appended again, and old ones
-            warned of, before that is over. None: 24 hours behind a proxy, else 72.
-        parking: with order="key", how much the group may park; at a limit a key blocks instead.
-        consume_timeout: seconds after which a handler's call counts as TIME_OUT in the
-            statistics (Java: 15 min). While one runs longer, `health().live` is False and the
-            probe's /live answers 503: who restarts by it ends the process. Nothing stops it: that
-            is what handler_timeout is for.
-        handler_timeout: seconds after which a handler's call hangs: an error event "handler.hung"
-            with its stack, once and at each doubling, `explain` says HUNG, and `health().live` is
-            False. A worker process is then killed (the time includes its start), a coroutine
-            cancelled; both count as failed deliveries. None: nothing hangs.
-        on_hang: what follows for a thread, and for a coroutine that still runs at twice the time:
-            "block": nothing more. "exit": the event "process.exits", and the process ends at once
-            with exit code 70: for who starts it again. Its queues are free after 60 s, and all that
-            it had in work comes again; it counts as a crash.
-        pull_batch: messages asked for in one pull (the broker caps it at 32).
-        pull_threshold, pull_threshold_bytes: cached messages, and bytes that they take of memory,
-            per queue at which pulling pauses. Bodies count unpacked, and 2 KiB are added for each
-            message; a queue may exceed it by what one pull brings packed, and one unpacked body.
+        max_span: with order="key", how far (in offsets) a queue is consumed ahead of its lowest
+            unfinished message. At that distance it waits for that message's key.
+        create_state_topics: with order="key", create the topics that remember messages finished
+            ahead, and the topics of parked keys (one each per group and topic). False: they must
+            exist.
+        max_reconsume_times: after this many failures of a message the next failure sends it to the
+            group's dead letters (`%DLQ%<group>`). Counted in memory, so it starts over after a
+            rebalance. None: it is retried until it succeeds (Java: -1).
+        on_expiring: what to do when a message that still fails is so old that the broker will soon
+            delete it (three quarters of its retention). "park": with order="key" its key is parked,
+            and kept; with order="queue" as "block". "dead_letter": it is stored as a dead letter,
+            and the queue goes on. "block": nothing; the message is then lost unhandled.
+        retention: seconds for which the brokers keep messages (fileReservedTime), if they do not
+            say so themselves, as behind a proxy. Parked messages are stored again, and old messages
+            are warned of, before this time is over. None: 24 hours behind a proxy, else 72.
+        parking: with order="key", how much the group can park; at a limit a key blocks instead.
+        consume_timeout: seconds after which a handler call counts as TIME_OUT in the statistics
+            (Java: 15 min). While a call runs longer, `health().live` is False and the probe's /live
+            answers 503, so an orchestrator that restarts by it ends the process. The call itself is
+            not stopped; use handler_timeout for that.
+        handler_timeout: seconds after which a handler call counts as hanging. There is an error
+            event "handler.hung" with its stack, once and at each doubling; `explain` says HUNG, and
+            `health().live` is False. A worker process is then killed (the time includes its start),
+            a coroutine cancelled; both count as failed deliveries. None: no call counts as hanging.
+        on_hang: what to do about a hanging thread, and about a coroutine that still runs after
+            twice the time. "block": nothing more. "exit": the event "process.exits", and the
+            process ends at once with exit code 70; use it if something restarts the process. Its
+            queues are free after 60 s, and its unfinished messages come again; it counts as a
+            crash.
+        pull_batch: messages requested by one pull (the broker caps it at 32).
+        pull_threshold, pull_threshold_bytes: cached messages, and their bytes of memory, per queue
+            at which pulling pauses. Bodies count unpacked, and each message adds 2 KiB. A queue can
+            exceed the limit by the packed size of one pull, and one unpacked body.
         pull_threshold_topic, pull_threshold_topic_bytes: the same for a topic, split over the
-            queues held of it; they replace the limits per queue. None: no such limit.
-        pull_retry: seconds before a pull that failed, or was not allowed, is tried again.
+            queues held of it. They replace the limits per queue. None: no such limit.
+        pull_retry: seconds before a failed or refused pull is tried again.
         rebalance_interval, lock_interval, commit_interval: seconds between rounds.
-        lock_trust: seconds after which a lock not renewed is no longer trusted here; at most 50
-            (the broker frees it after 60).
-        handover_timeout: seconds a queue that is given to another member may wait for a running
-            handler until the log names that handler; its offset is saved then, and it stays locked.
-            Never longer than lock_trust.
-        force_unlock_after: seconds after which such a queue is unlocked beside its running handler,
-            as Java does after 20. The next member then overlaps with that handler: only for
-            handlers that are guarded by `context.token`. None: never.
-        close_timeout: seconds `close` waits for running handlers; keep it well below what your
-            orchestrator waits before it kills (Kubernetes: 30 s). A handler that runs longer keeps
-            its queue locked until it returns, or until 60 s after the process has ended. One that
-            never returns, in a process that goes on, keeps it for as long as the process lives; in
-            worker processes (`executor`) it is killed, and costs nothing.
+        lock_trust: seconds after which this member no longer trusts a lock that was not renewed; at
+            most 50 (the broker frees it after 60).
+        handover_timeout: seconds for which a queue that goes to another member waits for a running
+            handler before the log names that handler. The offset is saved then, and the queue stays
+            locked. Never longer than lock_trust.
+        force_unlock_after: seconds after which such a queue is unlocked while its handler still
+            runs, as Java does after 20. The next member then overlaps with that handler, so use it
+            only for handlers that are guarded by `context.token`. None: never.
+        close_timeout: seconds that `close` waits for running handlers. Keep it well below the time
+            after which your orchestrator kills the process (Kubernetes: 30 s). A handler that runs
+            longer keeps its queue locked until it returns, or until 60 s after the process has
+            ended. If it never returns, it keeps the queue as long as the process lives. In worker
+            processes (`executor`) it is killed instead, and keeps nothing locked.
         model: "clustering" (members share the queues), or "broadcasting" (each member gets every
             queue; no locks; offsets in a local file).
-        instance: broadcasting: a stable name of this member, which finds its offsets again after
-            a restart. 1-64 characters of `A-Za-z0-9_.-`; one process at a time may use it.
+        instance: broadcasting: a stable name of this member, under which it finds its offsets after
+            a restart. 1-64 characters of `A-Za-z0-9_.-`; only one process at a time may use it.
         offsets_folder: broadcasting: where the offset files are; "~" is understood.
         require_ordered_group: on a topic of message type FIFO, refuse to start in a group that a
-            broker does not know as ordered: gRPC members of it would get messages of one key side
-            by side, and heed no queue lock. False: no gRPC client is ever in the group.
-        allow_direct_consume: let administrators have a message consumed here by hand (`mqadmin
+            broker does not know as ordered. gRPC members of such a group would get messages of one
+            key in parallel, and ignore queue locks. Set it to False if no gRPC client is ever in
+            the group.
+        allow_direct_consume: let administrators run a message here by hand (`mqadmin
             queryMsgByUniqueKey` with -g and -d); it then runs between two batches of its queue.
         allow_thread_dump: include the stacks of all threads when an administrator asks for them
             (`mqadmin consumerStatus -s`).
-        java_compat: ROLLBACK under auto-commit acknowledges, as the Java client does, instead of
-            suspending. With a warning in both cases.
+        java_compat: ROLLBACK under auto-commit acknowledges, as in the Java client, instead of
+            suspending. Both cases log a warning.
     """
 
     consume_from: str = "last"
@@ -259,11 +264,11 @@ class ConsumerConfig(FromEnv):
         for name, usual in _BY_KEY_ONLY.items():
             require(
                 self.by_key or getattr(self, name) == usual,
-                f"{name} decides nothing with order='queue': pass order='key', or leave it out",
+                f"{name} has no effect with order='queue': pass order='key', or leave it out",
             )
         require(
             not self.broadcasting or self.parking == ParkLimits(),
-            "parking decides nothing with model='broadcasting', which parks no key: leave it out",
+            "parking has no effect with model='broadcasting', which parks no key: leave it out",
         )
         require(1 <= self.batch_size <= 1024, "batch_size must be 1 to 1024 messages")
         for name in ("max_rate", "max_rate_per_key"):

@@ -38,7 +38,7 @@ class Secret(str):
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Refuse to be pickled."""
         raise ConfigError(
-            "a secret is not pickled, nor copied: whatever holds the pickle would hold it; read it"
+            "a secret cannot be pickled or copied, because the copy would contain it; read it"
             " where it is used"
         )
 

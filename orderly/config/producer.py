@@ -12,9 +12,9 @@ class ProducerConfig(FromEnv):
     """How ordered messages are sent.
 
     Attributes:
-        send_timeout: seconds an attempt may take (Java: 3).
-        delivery_timeout: seconds from `submit` after which no attempt begins any more; waiting
-            behind other messages and all retries included.
+        send_timeout: seconds that one attempt can take (Java: 3).
+        delivery_timeout: seconds from `submit` after which no further attempt begins; waiting
+            behind other messages and all retries are included.
         retries: further attempts after a retriable failure, always to the same queue.
         retry_backoff: seconds before the first retry, doubled each time.
         layout: "strict" (pin the first route seen), "loose" (follow the route, as Java), or a
@@ -23,10 +23,10 @@ class ProducerConfig(FromEnv):
             unless `resume` is called (decision 21).
         max_message_size: bytes of body (the broker's own default limit is 4 MiB).
         compress_above: bytes; larger bodies are sent zlib-compressed (Java: 4096). 0: never.
-        batch_messages, batch_bytes: what one batched request of `submit` may hold; the broker
+        batch_messages, batch_bytes: the most that one batched request of `submit` holds. The broker
             applies its size limit of a message (4 MiB) to a batch as well.
-        linger: seconds the first message of a batch waits for more, unless `batch_messages` are
-            there. 0: a batch is what gathers while the one before it is in flight. A message of
+        linger: seconds that the first message of a batch waits for more, unless `batch_messages`
+            are there. 0: a batch is what gathers while the previous one is in flight. A message of
             `send` never waits.
         max_pending: messages waiting in the producer before `submit` blocks.
     """

@@ -9,7 +9,7 @@
     [contexts.prod.backlog.check]   # what options of the command line are if they are not given
     crit = "10000"
 
-What stands outside of the contexts holds in each of them unless the context says otherwise.
+Settings outside of the contexts apply to each context, unless the context overrides them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RESERVED = {_CURRENT, _CONTEXTS}
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """What a file says, checked; nothing if there is none.
+    """The file's settings, checked; empty if there is no file.
 
     Attributes:
         path: where it is, or would be.
@@ -58,7 +58,7 @@ class SettingsFile:
         return found
 
     def context(self, name: str) -> Mapping[str, Any]:
-        """What a context says by itself; of "" nothing.
+        """The context's own settings; for "" none.
 
         Raises:
             ConfigError: there is no such context.
@@ -105,7 +105,7 @@ def read_settings(
 
     Args:
         path: where it is.
-        commands: which tables are options of the command line; None: any, whatever they hold.
+        commands: which tables are options of the command line; None: any, with any content.
         missing_ok: take a file that does not exist for an empty one.
 
     Raises:

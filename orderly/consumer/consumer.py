@@ -53,7 +53,8 @@ class OrderlyConsumer:
     """Consumes topics in order, one message of a queue or a key at a time, under the queue's lock.
 
     Thread-safe. Delivery is at least once: after a crash or a lost lock a queue starts again from
-    its committed offset; with order="key" without what is on record as finished ahead of it.
+    its committed offset. With order="key" it leaves out the messages that are on record as finished
+    ahead.
 
         def handle(messages, context):
             for message in messages:
@@ -70,21 +71,23 @@ class OrderlyConsumer:
     Args:
         group: the consumer group; its members share the queues. 1-120 characters of
             `%|a-zA-Z0-9_-`.
-        handler: called with (messages, context), a plain function or an `async def`; answers with
-            an outcome (`Ack()`, `Suspend(5)`, `Fail("why")`, `Park("why")`, ...) or one of Java's
-            ConsumeResults. A raise, None or anything else is a failure: the queue, or with
-            order="key" only that key, waits and the messages come again. Or a mapping of topics to
-            such functions, all plain or all async: the topics are then subscribed, and no others.
+        handler: a plain function or an `async def`, called with (messages, context). It returns an
+            outcome (`Ack()`, `Suspend(5)`, `Fail("why")`, `Park("why")`, ...) or one of Java's
+            ConsumeResults. An exception, None or anything else is a failure: the queue, or with
+            order="key" only that key, waits, and the messages come again. You can also pass a
+            mapping of topics to such functions, all plain or all async: then these topics are
+            subscribed, and no others.
         namesrv: "host:port;host:port"; empty: the environment's ORDERLY_NAMESRV.
         config: further settings.
         client: a running Client to share; otherwise the consumer has its own.
-        allocate: who gets which queues: one of `orderly.ordering.allocation`, or a function of
-            (my client id, sorted queues, sorted client ids). All members must use the same one.
+        allocate: decides which member gets which queues: one of `orderly.ordering.allocation`, or a
+            function of (my client id, sorted queues, sorted client ids). All members must use the
+            same one.
         hooks: called around each call of the handler, and as queues come and go.
-        key: with order="key" only: the unit of order of a message, anything hashable; None is one,
-            too. The usual one is the sharding key. It runs on the thread that reads all replies of
-            a broker: let it be pure and take microseconds, and never ask a broker. If it raises,
-            the queue waits in front of the message, and `explain` says so.
+        key: with order="key" only: a function that returns what a message is ordered by, anything
+            hashable, None included. Default: the sharding key. It runs on the thread that reads all
+            replies of a broker, so it must be pure, take microseconds and never ask a broker. If it
+            raises an error, the queue waits before the message, and `explain` says so.
 
     Raises:
         ConfigError: a bad group name, address or setting, a handler that is not callable, `key`
@@ -161,16 +164,17 @@ class OrderlyConsumer:
         """Consume `topic`; before the start, or while running. Returns the consumer itself.
 
         Args:
-            topic: must exist by the time of the start. With a handler for each topic one of these,
-                to say which of its messages are wanted.
-            tags: "*", or "A || B": other messages are passed over and count as done. For a topic
-                subscribed before they replace the old ones at once; its queues are taken anew.
+            topic: must exist when the consumer starts. With a handler for each topic, it must be
+                one of these topics; the call then only says which of its messages are wanted.
+            tags: "*", or "A || B": other messages are passed over and count as done. If the topic
+                is subscribed already, the new tags replace the old ones at once, and its queues are
+                taken again.
             sql: instead of tags, a condition on properties (SQL92, as "amount > 100 AND kind =
                 'paid'"); the broker must have enablePropertyFilter=true.
 
         Raises:
-            ConfigError: a bad topic name, tag expression or condition; a topic that may not be
-                read, or has no handler.
+            ConfigError: a bad topic name, tag expression or condition; a topic that cannot be read,
+                or has no handler.
             TopicNotFound: running, and no name server knows the topic.
             LifecycleError: after close.
         """
@@ -220,11 +224,12 @@ class OrderlyConsumer:
         """Join the group and begin to consume; returns once the first round has been asked for.
 
         Raises:
-            LifecycleError: started before, closed, or the group twice in one client.
+            LifecycleError: started before, or closed, or the client has a consumer of this group
+                already.
             TopicNotFound: a subscribed topic does not exist.
-            ConfigError: no topic is subscribed (subscribe, and start then); a topic that may not
-                be read, a filter the broker cannot read, a group that may not consume, or whose
-                members consume in another way.
+            ConfigError: no topic is subscribed; a topic that cannot be read; a filter that the
+                broker cannot read; a group that is not allowed to consume, or whose members consume
+                in another way.
             OffsetFileError: broadcasting, and the file of its offsets is damaged or in use.
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
@@ -235,12 +240,12 @@ class OrderlyConsumer:
     def close(self) -> None:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.
 
-        Waits up to `close_timeout` seconds for running handlers. A queue whose handler still runs
-        then stays locked, and the lock is renewed in the background until the handler ends, for
-        nobody may start beside it; its offset is saved and the log names it. If the process ends
-        before, the broker frees the queue within 60 s. A handler that never returns keeps its queue
-        for as long as the process lives: end the process, then. Idempotent; while another thread is
-        closing it returns at once.
+        Waits up to `close_timeout` seconds for running handlers. If a handler still runs then, its
+        queue stays locked, because no other member may start beside it. The lock is renewed in the
+        background until the handler ends; the offset is saved, and the log names the queue. If the
+        process ends first, the broker frees the queue within 60 s. A handler that never returns
+        keeps its queue as long as the process lives: then end the process. Idempotent; returns at
+        once while another thread is closing.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself, or on the event loop
@@ -251,17 +256,18 @@ class OrderlyConsumer:
     def wait(self, timeout: float | None = None, *, signals: bool = True) -> bool:
         """Block until the consumer is closed, at most `timeout` seconds; returns whether it is.
 
-        SIGTERM and SIGINT (Ctrl-C) end the wait: every consumer of the process is closed, as
-        `close` does, and True is returned. A second signal ends the process at once. Only in the
-        main thread, and only where Python's own handlers of signals are in place: those of the
-        program stay. Afterwards the signals do again what they did.
+        SIGTERM and SIGINT (Ctrl-C) end the wait: every consumer of the process is closed, as by
+        `close`, and the method returns True. A second signal ends the process at once. This works
+        only in the main thread, and only if your program has not installed handlers of its own for
+        these signals; those stay. Afterwards the signals work as before.
 
         Args:
             timeout: seconds; None: as long as it takes.
             signals: False: leave the signals alone.
 
         Raises:
-            ConfigError: `timeout` is neither None nor a number of seconds, or `signals` no bool.
+            ConfigError: `timeout` is neither None nor a number of seconds, or `signals` is not a
+                bool.
         """
         check_timeout("timeout", timeout)
         check_flag("signals", signals)
@@ -276,7 +282,7 @@ class OrderlyConsumer:
     # --- life in an asyncio program ------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """`close` for an asyncio program: the loop goes on meanwhile, and so do its handlers.
+        """`close` for an asyncio program: meanwhile the loop and its handlers go on.
 
         Raises:
             LifecycleError: awaited by a handler, which would wait for itself.
@@ -288,16 +294,16 @@ class OrderlyConsumer:
     async def run(self, *, signals: bool = True) -> None:
         """Start, consume until this task is cancelled or the consumer is closed, and close.
 
-        Handlers that are `async def` run on the caller's event loop. Signals end it as they end
-        `wait`, where the loop is the main thread's. Handlers that the loop or the program has stay:
-        under `asyncio.run` Ctrl-C cancels the task, which closes this consumer as well; then
-        `asyncio.run` raises KeyboardInterrupt, as it does for every program.
+        `async def` handlers run on the caller's event loop. If that is the main thread's loop,
+        signals end the method as they end `wait`. Signal handlers that the loop or your program has
+        installed stay. Under `asyncio.run`, Ctrl-C cancels the task, which also closes this
+        consumer; then `asyncio.run` raises KeyboardInterrupt, as it does for every program.
 
         Args:
             signals: False: leave the signals alone.
 
         Raises:
-            ConfigError: `signals` is no bool.
+            ConfigError: `signals` is not a bool.
             OrderlyError: as `start`.
         """
         check_flag("signals", signals)
@@ -341,14 +347,14 @@ class OrderlyConsumer:
     # --- steering ------------------------------------------------------------------------------
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Stop pulling and handing out; a running handler ends, locks and membership are kept.
+        """Stop pulling and calling the handler; running calls end, locks and membership are kept.
 
         Args:
-            queues: None: those of `assignment`. They stay paused over a rebalance, also if they
+            queues: None: those of `assignment`. They stay paused across a rebalance, even if they
                 are not held now.
 
         Raises:
-            ConfigError: something else than queues.
+            ConfigError: something other than queues.
         """
         self._client.connections.check_process()
         self._runtime.control.pause(self.assignment if queues is None else queues)
@@ -359,20 +365,20 @@ class OrderlyConsumer:
         self._runtime.control.resume(self._session.paused if queues is None else queues)
 
     def pause_key(self, key: Hashable) -> None:
-        """With order="key": hand out nothing more of a key; the other keys go on.
+        """With order="key": stop calling the handler for one key; the other keys go on.
 
-        A call that runs ends. Its messages wait in order, mostly without their bodies, and hold the
-        committed offset back, as those of a key that waits after a failure; no attempt is counted.
-        The key stays paused over a rebalance, also if nothing of it is here now, until it is
-        resumed or this process ends: another member knows nothing of it. What an operator wants of
-        it meanwhile (`orderly parked`) waits, too.
+        A running call ends normally. The key's messages wait in order, mostly without their bodies,
+        and hold the committed offset back, as after a failure; no attempt is counted. The key stays
+        paused across a rebalance, even if no message of it is here now, until you resume it or this
+        process ends. Other members do not know about the pause. Operators' commands about the key
+        (`orderly parked`) wait, too.
 
         Args:
-            key: what the messages are ordered by: the sharding key, a str, or what `key=` returns;
-                None: those without one. In all topics.
+            key: what the messages are ordered by: the sharding key (a str), or what `key=` returns.
+                None: messages without a key. It applies to all topics.
 
         Raises:
-            ConfigError: order by queue, or no key at all.
+            ConfigError: the order is by queue, or the argument is not a key.
         """
         self._client.connections.check_process()
         self._runtime.control.pause_key(self._key(key))
@@ -385,8 +391,8 @@ class OrderlyConsumer:
     def _key(self, key: Hashable) -> Hashable:
         if not self.config.by_key:
             raise ConfigError(
-                "a key can be paused with order='key' only: pass ConsumerConfig(order='key'), or"
-                " pause its queue"
+                "only a consumer with order='key' can pause a key: pass"
+                " ConsumerConfig(order='key'), or pause the key's queue"
             )
         own = self._session.key is not sharding_key
         if not (own or key is None or isinstance(key, str)) or not isinstance(key, Hashable):
@@ -399,16 +405,17 @@ class OrderlyConsumer:
     def seek(self, queue: MessageQueue, position: int | str | datetime) -> int:
         """Go on from another offset of a queue held here. Returns the offset.
 
-        What is cached is discarded; the result of a handler that runs now no longer moves the
-        offset. The new offset is committed, and the queue is locked and read anew. Asks the broker
-        for its range; returns before the first message comes.
+        Cached messages are discarded, and the result of a handler that runs now no longer moves the
+        offset. The new offset is committed; then the queue is locked and read again. The method
+        asks the broker for the queue's range, and returns before the first message comes.
 
         Args:
             queue: one of `assignment`.
             position: an offset, "first", "last", an ISO 8601 time or a datetime.
 
         Raises:
-            ConfigError: an offset outside what the broker has, or no position at all.
+            ConfigError: an offset that the broker does not have, or something that is not a
+                position.
             LifecycleError: the queue is not held, or is being given up.
         """
         self._client.connections.check_process()
@@ -430,8 +437,8 @@ class OrderlyConsumer:
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The subscribed topics' queues held and locked at this moment, sorted.
 
-        Without those being given up, and without the group's own retry topic. Named as at the
-        broker: with the client's namespace, if it has one.
+        Queues that are being given up are left out, and so is the group's own retry topic. Names
+        are the broker's: with the client's namespace, if it has one.
         """
         return held_queues(self._session)
 
@@ -442,25 +449,26 @@ class OrderlyConsumer:
 
     @property
     def paused_keys(self) -> frozenset[Hashable]:
-        """The keys that are paused, whether there is something of them here or not."""
+        """The keys that are paused, whether or not messages of them are here."""
         return self._session.paused_keys
 
     def explain(self) -> tuple[Explanation, ...]:
-        """Say for every queue of the subscribed topics why it is where it is, sorted by queue.
+        """Say what each queue of the subscribed topics is doing or waiting for, sorted by queue.
 
-        Not owned, not locked, lock lost, being given up, paused, handler running for n s, suspended
-        for another n s, flow-controlled, pulling, empty: see `Why`. Asks no broker.
+        For example not owned, not locked, lock lost, being given up, paused, handler running for n
+        s, suspended for another n s, flow-controlled, pulling, empty: see `Why`. Does not ask a
+        broker.
         """
         return self._runtime.inspector.explain()
 
     def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
         """With order="key": which keys of the queues held here are unfinished, and why.
 
-        Suspended for another n s, handler running for n s, waiting for its turn, ...: see `KeyWhy`.
-        Asks no broker.
+        For example suspended for another n s, handler running for n s, waiting for its turn: see
+        `KeyWhy`. Does not ask a broker.
 
         Args:
-            limit: at most so many of each queue, those with the lowest offsets.
+            limit: at most this many keys of each queue, those with the lowest offsets.
 
         Raises:
             ConfigError: a limit below 1.
@@ -469,7 +477,7 @@ class OrderlyConsumer:
         return self._runtime.inspector.explain_keys(limit)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
-        """With order="key": the keys set aside in the queues held here, sorted; asks no broker.
+        """With order="key": the parked keys in the queues held here, sorted. Does not ask a broker.
 
         Their messages wait in the group's park topic, and later ones follow them there, until
         somebody releases or drops the key (`orderly parked`). A key counts from when it is on
@@ -478,7 +486,7 @@ class OrderlyConsumer:
         return self._runtime.inspector.parked()
 
     def health(self) -> Health:
-        """For probes: live unless failed or hanging; ready once all that is ours is held."""
+        """For probes: live unless failed or hanging; ready once the member holds its queues."""
         return self._runtime.inspector.health(self.state.value)
 
     def statistics(self, topic: str) -> TopicStatistics:
@@ -506,7 +514,7 @@ def check_key(config: ConsumerConfig, key: Callable[[ReceivedMessage], Hashable]
     """
     if key is not sharding_key and not config.by_key:
         raise ConfigError(
-            "key= decides nothing with order='queue': pass"
+            "key= has no effect with order='queue': pass"
             " config=ConsumerConfig(order='key'), or leave key out"
         )
 
@@ -526,19 +534,20 @@ def check_handler(config: ConsumerConfig, handler: object) -> None:
     if getattr(handler, "parks", False) is True and (not config.by_key or config.broadcasting):
         raise ConfigError(
             "this handler parks keys, which needs ConsumerConfig(order='key') and"
-            " model='clustering': set these, or another on_poison= at the listener"
+            " model='clustering': set both, or give the listener another on_poison="
         )
     if getattr(handler, "judges", False) is True and config.max_reconsume_times is not None:
         raise ConfigError(
-            "this listener decides itself when a message is given up, and never in an outage:"
-            " leave max_reconsume_times out, or pass poison=None to the listener"
+            "this listener decides itself when to give up a message, and gives up none in an"
+            " outage: leave max_reconsume_times out, or pass poison=None to the listener"
         )
     unrenewed = getattr(handler, "unrenewed", None)
     trusted = config.broadcasting or not is_number(unrenewed) or unrenewed <= config.lock_trust
     if not trusted:
         raise ConfigError(
-            f"this listener's retries go on for {unrenewed:g} s, but a queue's lock is trusted for"
-            f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True there"
+            f"this listener retries for {unrenewed:g} s, but trusts a queue's lock for"
+            f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True to the"
+            " Retry"
         )
 
 

@@ -71,24 +71,26 @@ class Control:
         held = self._session.find(queue)
         if held is None:
             raise LifecycleError(
-                f"{queue} is not held by this consumer; `assignment` shows the queues that are"
+                f"this consumer does not hold {queue}; `assignment` shows the queues it holds"
             )
         offset = self._offset(queue, meant)
         with held.lock:
             owned = held.owned
-            # What stands there already, with nothing cached, must not start anew: an `assigned`
+            # A queue that is there already, with nothing cached, must not start over: an `assigned`
             # hook that seeks would be called again and again.
             there = owned.offset == owned.next_pull == offset and not owned.finished_ahead
             moved = there or owned.restart_at(offset, Drop.MOVED)
         if not moved:
-            raise LifecycleError(f"{queue} is being given up; seek again once it is held")
+            raise LifecycleError(
+                f"this consumer is releasing {queue}; seek again once it holds the queue"
+            )
         if not there:
             held.log.info("offset.set_by_hand", seek_to=offset)
             self._session.attention()
         return offset
 
     def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, as a broker demands that does not reset by itself (220)."""
+        """Go on from these offsets, on request of a broker that leaves resets to members (220)."""
         for queue, offset in offsets.items():
             held = self._session.find(queue)
             if held is None:

@@ -161,7 +161,7 @@ class Coroutines(Engine):
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         run = self._tasks.pop(task)
-        if run.claimed:  # the lane must not stand still
+        if run.claimed:  # the lane must go on
             self._failed(run.held, run.batch)
             if not task.cancelled():
                 error = task.exception()
@@ -211,7 +211,7 @@ class Coroutines(Engine):
         run.claimed = False
 
     def _submit_behind(self, run: _Run) -> None:
-        """Pass the claim on and stand in line again: another queue waits for room."""
+        """Pass the claim on and wait in line again: another queue waits for room."""
         run.claimed = False
         with self._lock:
             self._waiting.append(run.held)

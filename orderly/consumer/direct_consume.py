@@ -54,7 +54,7 @@ class DirectConsumption:
         held = self._session.find(message.queue)
         if held is None:
             raise LifecycleError(
-                f"{message.queue} is not held by this member; ask the member that holds it"
+                f"this member does not hold {message.queue}; ask the member that holds it"
             )
         at = where(self._session.group, message.queue, message)
         held.log.warning("message.consumed_by_hand", **at)
@@ -69,7 +69,7 @@ class DirectConsumption:
         except TimeoutError as error:
             if held.owned.dropped is None:
                 raise
-            raise LifecycleError(f"{held.queue} was given up meanwhile") from error
+            raise LifecycleError(f"this member released {held.queue} meanwhile") from error
 
 
 def _result(called: Called, *, redact: bool) -> DirectResult:

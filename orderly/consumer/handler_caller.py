@@ -1,7 +1,7 @@
 """One call of the user's handler: its context, the hooks around it, and what its answer means.
 
-Whatever is no outcome is a failure, never an acknowledgement. Threads use `call`, a loop of
-coroutines `call_async`; both are `begin`, the handler, `conclude`. What then becomes of the
+Anything that is not an outcome is a failure, never an acknowledgement. Threads use `call`, a loop
+of coroutines `call_async`; both are `begin`, the handler, `conclude`. What then becomes of the
 messages is done by `finishing`.
 """
 
@@ -231,7 +231,7 @@ class Caller:
                 with suppress(BaseException):
                     answer.close()  # nobody will await it, which Python would warn of
             case _:
-                hint = "nothing was acknowledged: return Ack() for what is done"
+                hint = "nothing was acknowledged: return Ack() for messages that are done"
                 what = type_text(answer)
                 self._warn(started, "handler.returned_no_outcome", answer=what, hint=hint)
 

@@ -15,14 +15,15 @@ class QueueHealth:
 
     Attributes:
         queue: which one.
-        why: what it is doing, or what it waits for: one word of the consumer's own list.
+        why: one word of a fixed list that says what it is doing or waiting for.
         seconds: for how long a handler has been running, or for how much longer it waits.
-        offset: of its first message that is not finished; this is what is saved for the group.
-            None if it is not known yet.
+        offset: of its first message that is not finished. This offset is saved for the group. None
+            if it is not known yet.
         next_offset: the offset of the next message to pull; None before the first pull.
-        cached_messages, cached_bytes: pulled and not yet finished; bytes of memory, unpacked.
-        parked_keys: keys set aside until somebody releases them.
-        paused_keys: keys that the program paused, of those with something unfinished.
+        cached_messages, cached_bytes: messages pulled and not yet finished, and their bytes of
+            memory, unpacked.
+        parked_keys: keys that are parked until somebody releases them.
+        paused_keys: keys with unfinished messages that the program paused.
     """
 
     queue: MessageQueue
@@ -41,11 +42,11 @@ class Health:
     """One consumer at one moment.
 
     Attributes:
-        live: False: it will not recover by itself; restart the process.
+        live: False: it cannot recover; restart the process.
         ready: it consumes, or there is nothing for it to consume.
         state: created, running, failed or closed.
         queues: those it holds, sorted.
-        reasons: sentences: why it is not live or not ready, and which messages are going to be
+        reasons: sentences that say why it is not live or not ready, and which messages will be
             deleted unhandled.
     """
 

@@ -31,16 +31,16 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHooks:
-    """Functions of the program; each may be left out. One that raises is logged, nothing more.
+    """Functions of your program; each is optional. If one raises an error, it is only logged.
 
     Attributes:
         before: (messages, context), on the handler's thread, just before it.
         after: (messages, context, Consumed), on the handler's thread, before the result is applied.
-        assigned: (queues), locked and about to be pulled. As long as this one and the next two
-            take, nothing else is rebalanced; they run on a thread of the consumer, or on the one
+        assigned: (queues), locked and about to be pulled. While this hook or one of the next two
+            runs, nothing else is rebalanced. They run on a thread of the consumer, or on the one
             that calls `close`.
-        revoked: (queues), given up: handler ended, offset saved, unlocked.
-        lost: (queues), whose lock was lost: another member may be consuming them already.
+        revoked: (queues), given up: the handler ended, the offset is saved, the queue is unlocked.
+        lost: (queues), whose lock was lost: another member can be consuming them already.
 
     Raises:
         ConfigError: one that cannot be called so.

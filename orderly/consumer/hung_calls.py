@@ -108,7 +108,7 @@ class HangWatch:
         return at
 
     def _exit(self, at: dict[str, object]) -> None:
-        """End the process, whatever its threads do."""
+        """End the process, even if its threads hang."""
         try:
             self._session.log.critical("process.exits", **at, exit_code=EXIT_CODE)
             for stream in (sys.stdout, sys.stderr):
@@ -135,7 +135,7 @@ class RunningCall:
 
     Attributes:
         messages, context: what it was called with.
-        since: when it began (seconds). On a clock that stands still while the machine sleeps, for
+        since: when it began (seconds). On a clock that stops while the machine sleeps, for
             then a handler cannot run either.
         thread: the identity of its thread; of a coroutine that of the loop's thread.
         task: of a coroutine; None: it is no coroutine.

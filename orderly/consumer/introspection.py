@@ -238,8 +238,8 @@ def _expiring(explanations: Iterable[Explanation]) -> list[Explanation]:
 def _expires(explanation: Explanation) -> str:
     hours = (explanation.expires_in or 0.0) / 3600
     return (
-        f"{explanation.queue}: its first unfinished message, at {explanation.offset}, waits since"
-        f" long; the broker may delete it in {hours:.1f} h"
+        f"{explanation.queue}: its first unfinished message, at {explanation.offset}, has waited"
+        f" for long; the broker can delete it in {hours:.1f} h"
     )
 
 

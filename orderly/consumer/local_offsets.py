@@ -44,7 +44,7 @@ class LocalOffsets:
     """The next offset of each queue, for one member of a broadcasting group. Thread-safe.
 
     A member is known by group and `instance`, because client ids are new at every start. Only one
-    consumer at a time, in whatever process, may have its offsets open.
+    consumer at a time, in any process, may have its offsets open.
 
     Args:
         folder: made if need be, for its owner only; "~" is understood.
@@ -185,8 +185,8 @@ class LocalOffsets:
 
     def _damaged(self, path: Path, damage: _DamagedError) -> OffsetFileError:
         return OffsetFileError(
-            f"the offset file {path} is damaged ({damage}) and no whole copy is beside it; restore"
-            f" {self.path}, or remove it and {self._backup.name} to begin where"
+            f"the offset file {path} is damaged ({damage}) and there is no complete copy beside"
+            f" it; restore {self.path}, or remove it and {self._backup.name} to begin where"
             " ConsumerConfig.consume_from says"
         )
 
@@ -216,7 +216,7 @@ def _decode(owner: Mapping[str, str], data: bytes, path: Path) -> OffsetTable:
     if version != _VERSION:
         raise OffsetFileError(
             f"{path} has version {version!r}, this release reads version {_VERSION}; use the"
-            " release that wrote it, or another ConsumerConfig.instance to begin anew"
+            " release that wrote it, or another ConsumerConfig.instance to start over"
         )
     found = {name: document.get(name) for name in owner}
     if found != dict(owner):  # a copy, or a file system that takes "A" and "a" for one name

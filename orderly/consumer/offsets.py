@@ -36,7 +36,7 @@ from orderly.ordering.ownership import (
     hand_on,
 )
 
-REFRESH = 3600.0  # seconds after which a state is written anew; brokers keep records for days
+REFRESH = 3600.0  # seconds after which a state is written again; brokers keep records for days
 LOOK_AGAIN = 60.0  # seconds after which the broker's offset is compared though nothing is new
 _TIMELY = 10.0  # seconds from the question for the stored offset to the write that rests on it
 
@@ -92,7 +92,7 @@ class OffsetSaver:
         Returns once all that is on record, also if it was before.
 
         Raises:
-            LockLost: the queue is no longer ours.
+            LockLost: this member no longer has the queue.
             OrderlyError: it may not be on record. Calling it again is right.
         """
         renew_now(self._session, held)
@@ -150,7 +150,7 @@ class OffsetSaver:
             held.refreshed_at = now()
 
     def find_out(self, held: HeldQueue) -> None:
-        """Find out whether the queue's topic was made anew; then the queue is given up.
+        """Find out whether the queue's topic was recreated; then the queue is given up.
 
         Raises:
             LockLost: it was, or it is no longer ours.
@@ -181,7 +181,7 @@ class OffsetSaver:
             if not ours:
                 raise LockLost(f"{held.queue} was lost before its progress was saved")
             if now() - begun > _TIMELY:
-                raise OrderlyError("the broker's answers came too late to go by them")
+                raise OrderlyError("the broker's answers came too late to be relied on")
 
         return check
 
@@ -273,7 +273,7 @@ class OffsetSaver:
         announce_loss(self._session, held, str(error))
 
     def _recreated(self, held: HeldQueue, start: int) -> None:
-        """Give a queue up whose topic was made anew; what is known of it begins at `start`."""
+        """Give up a queue whose topic was recreated; the new generation begins at `start`."""
         fence = held.owned.fence
         with held.lock:
             dropped = held.owned.drop(Drop.RECREATED)

@@ -44,14 +44,14 @@ COMMANDS_INTERVAL = 1.0  # seconds
 IDLE_LOOKS = 5  # a queue in which nothing is parked is looked at once in so many rounds
 ADD_VALID = 300.0  # seconds; a key that blocked then may be well now
 _NO_DRY_RUN = (
-    "the handler does not say that it can be tried without a trace: let it heed context.dry_run,"
+    "the handler does not support a dry run: make it leave no trace if context.dry_run is set,"
     " and give it an attribute dry_run = True (a listener: @orderly.listener(dry_run=True)). A"
     " release without --dry-run needs neither, and stops at the first message that fails"
 )
 _VAIN_BEGINNINGS = 3
 _ENDS_PROCESSES = (
-    f"it was begun {_VAIN_BEGINNINGS} times, and each time the process ended, or gave the queue"
-    " up, before a message was done: look at what the handler does with the key's first parked"
+    f"it began {_VAIN_BEGINNINGS} times, and each time the process ended or gave up the queue"
+    " before a message was done: look at what the handler does with the key's first parked"
     " messages, then give the command again"
 )
 
@@ -190,7 +190,7 @@ class _Desk:
         if parked is None or parked.at > written_behind(message):
             return (
                 f"key {command.key!r} is not parked in {self._held.queue} now: an earlier command"
-                " may have settled it"
+                " can have settled it"
             )
         if command.verb is Verb.TRY and not self._dry_run:
             return _NO_DRY_RUN
@@ -219,8 +219,8 @@ def _too_old(stored_at: float) -> str | None:
     if age <= ADD_VALID:
         return None
     return (
-        f"it was given {age:.0f} s ago, by the clocks of its broker and of this member, and the key"
-        " may be well by now: give it again if it still blocks"
+        f"it was given {age:.0f} s ago, by the clocks of its broker and of this member, and the"
+        " key can be well by now: give the command again if it still blocks"
     )
 
 
@@ -241,8 +241,8 @@ _KEPT = (
     " rolls them back, or fails"
 )
 _NO_TURN = (
-    f"its turn has not come for {ADD_PATIENCE:g} s, and it is not waited for any longer: a call of"
-    " the handler with the key runs on, the queue is paused, or its park queue cannot be written"
+    f"its turn has not come for {ADD_PATIENCE:g} s, and the command waits no longer: a handler"
+    " call with the key still runs, the queue is paused, or its park queue cannot be written"
     " (event park.failed)"
 )
 
@@ -305,7 +305,7 @@ class Adding:
         key, owned = self._command.key, self._held.owned
         lane = owned.messages.lane_of(key)
         if owned.parking.parked(key):
-            self._ending.refuse(f"key {key!r} is parked already")
+            self._ending.refuse(f"key {key!r} is already parked")
         elif lane is None or not lane.unfinished:
             self._ending.count(0)
         elif lane.keeps_all:
@@ -343,7 +343,7 @@ class Adding:
 # They are carried out in the turns of the key's lane: never beside the handler. A turn takes about
 # a second, then the lane's own messages go on being parked for a moment. The last turn finds
 # nothing left, and gives the key back: no message is left out and none runs twice. An owner that
-# takes the queue over meanwhile begins the command anew, where this one got to.
+# takes the queue over meanwhile restarts the command where this one got to.
 
 
 SLICE = 1.0  # seconds of one turn
@@ -435,7 +435,7 @@ class Replay:
         if messages is None:
             parked = self._parked
             if parked is None:
-                self._ending.refuse(f"key {self._command.key!r} is not parked any more")
+                self._ending.refuse(f"key {self._command.key!r} is no longer parked")
                 return True
             messages = self._messages = self._begin(parked)
             if self._is_lost(parked, messages):
@@ -494,12 +494,12 @@ class Replay:
         self._ending.stop(
             parked.next,
             f"about {missing} of its messages are lost: deleted by their age, or damaged; give the"
-            " command once more to have it carried out on what is left",
+            " command again to run the rest",
         )
         return True
 
     def _next(self, messages: KeyMessages) -> ParkedPlace | None:
-        """The first message left; None: there is none.
+        """The first message left; None if there is none.
 
         Copies of messages that are still to come from the queue itself do not count.
         """
@@ -557,7 +557,7 @@ class Replay:
         with self._held.lock:
             counts = self._held.owned.keeps_lock(now()) and self._held.owned.counts
         if not counts:
-            raise LockLost(f"{self._held.queue} is not ours any more")
+            raise LockLost(f"{self._held.queue} is no longer ours")
         return called
 
     def _acknowledge(self, parked: Parked, called: Called) -> None:
@@ -579,8 +579,8 @@ class Replay:
             self._held.owned.parking.settled(self._command.key, left, messages=1)
         self._ending.stop(
             left,
-            f"the parked copy of the message at {place.offset} is not there any more: deleted by"
-            " its age; give the command once more to go on without it",
+            f"the parked copy of the message at {place.offset} is gone: deleted by its age; give"
+            " the command again to go on without it",
         )
         return True
 
@@ -783,7 +783,9 @@ def failure_of(called: Called, offset: int) -> str | None:
         offset: of its only message.
     """
     context, answer, effect = called.context, called.answer, called.effect
-    rolled_back = effect.disposition is Disposition.ROLLBACK  # whatever was named, as live
+    rolled_back = (
+        effect.disposition is Disposition.ROLLBACK
+    )  # also messages that were named, as live
     if effect.acknowledges or (offset in context.finished and not rolled_back):
         return None
     if offset in context.parked:

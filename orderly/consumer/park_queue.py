@@ -1,7 +1,7 @@
 """The park queue of a held queue: what is appended to it, and read from it.
 
-Whatever asks the broker blocks for up to a request's time-out, and raises OrderlyError when there
-is no answer, or one that says no.
+Every call that asks the broker blocks for up to a request's time-out, and raises OrderlyError if
+there is no answer, or the broker refuses.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ParkQueue:
         for _ in range(_PATIENCE):
             if self.read(position, wait=True).next_offset > position:
                 return
-        raise OrderlyError(f"what is stored at {position} of {self.queue} cannot be read there")
+        raise OrderlyError(f"the message at {position} of {self.queue} cannot be read")
 
 
 # --- the parked messages of one key ---------------------------------------------------------------
@@ -135,7 +135,7 @@ class KeyMessages:
             check()
             read = self._queue.read(self.scanned, self._tag)
             if read.next_offset <= self.scanned:
-                raise OrderlyError(f"{self._queue.queue} was to be read up to {end}, and ends")
+                raise OrderlyError(f"cannot read {self._queue.queue} up to {end}: it ends before")
             self._floor = max(self._floor, read.min_offset)
             for stored in read.messages:
                 parked = self._read(stored)
@@ -149,7 +149,7 @@ class KeyMessages:
 
     @property
     def first(self) -> ParkedPlace | None:
-        """The first one that was not passed; None: there is none as far as was scanned."""
+        """The first one that was not passed; None if the scanned part has none."""
         if not self._line:
             self._line.extend(self._index.lowest(_LINE))
         return self._line[0] if self._line else None

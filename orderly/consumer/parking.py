@@ -4,7 +4,7 @@
 written with the offset (`OffsetSaver.record`).
 
 A message that is parked twice, because a step in between failed, is one: readers know it by its
-source offset. So whatever fails, the same messages come again and nothing is lost.
+source offset. So if any step fails, the same messages come again and nothing is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from orderly.protocol.parked_key import Key, ParkedKey, key_of
 
 BEHIND = Failure("an earlier message of its key is parked")
 _NO_KEYS = (
-    "only with order='key', in clustering, and not in the group's retry topic a key can be parked:"
+    "a key can be parked only with order='key', in clustering, and not in the group's retry topic:"
     " the message blocks its queue"
 )
 _BAD_KEY = (
@@ -41,8 +41,8 @@ _BAD_KEY = (
     " message blocks its key"
 )
 _FORMER = (
-    "messages of its key are parked that are older than the topic: release or drop the key first"
-    " (orderly parked release); its new messages wait until then"
+    "parked messages of its key are older than the topic: release or drop the key first (orderly"
+    " parked release); its new messages wait until then"
 )
 
 
@@ -188,7 +188,7 @@ class Parker:
         parking, others = held.owned.parking, held.being_parked
         coming = sum(not parking.parked(key) for key in others)
         if coming and not parking.parked(lane_key) and len(parking) + coming >= share.keys:
-            return f"{coming} more keys are just being parked; the queue's share is {share.keys}"
+            return f"{coming} more keys are being parked now; the queue's share is {share.keys}"
         messages += sum(count for count, _ in others.values())
         size += sum(of_key for _, of_key in others.values())
         return limit_reached(share, parking, lane_key, messages, size)

@@ -23,8 +23,8 @@ class Probe(Server):
     Args:
         port: 0 for any free one.
         read: called for each request, on a thread of its own.
-        host: the address to listen at. "0.0.0.0" for a prober outside this host or container, which
-            shows /health (topics, offsets) to everybody who can connect.
+        host: the address to listen at. "0.0.0.0" lets a prober outside this host or container
+            connect; then anybody who can connect sees /health (topics, offsets).
 
     Raises:
         ConfigError: no such port, or an argument of another kind.
@@ -39,7 +39,7 @@ class Probe(Server):
     def _answer(self, question: HttpRequest) -> HttpResponse:
         answer = _ANSWERS.get(question.path)
         if answer is None:
-            text = f"there is only {', '.join(_ANSWERS)}"
+            text = f"unknown path; the probe has {', '.join(_ANSWERS)}"
             return _json(json.dumps({"error": text}), HTTPStatus.NOT_FOUND)
         try:
             well, body = answer(self._read())

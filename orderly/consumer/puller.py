@@ -1,11 +1,11 @@
 """Keeps a long poll open for every held queue.
 
 A reply is taken in on the connection's reader thread, which then asks for the next one: no
-hand-off between threads on the hot path. Whatever may connect runs on a small executor instead.
-A pull never carries an offset commit: it would slip past the fence of `offsets`.
+hand-off between threads on the hot path. Work that can open a connection runs on a small executor
+instead. A pull never carries an offset commit: it would slip past the fence of `offsets`.
 
-Pulls go to the master, and to a slave where the master says so or is down. A slave may lag: it is
-believed when it brings messages, and in nothing else.
+Pulls go to the master, and to a slave where the master says so or is down. A slave can lag: only
+the messages it brings count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Puller:
     Args:
         session: the consumer's shared state.
         arrived: called when a queue has something to hand out.
-        find_out: asks the broker whether a queue's topic was made anew; blocks, raises
+        find_out: asks the broker whether a queue's topic was recreated; blocks, raises
             OrderlyError, LockLost if so.
     """
 
@@ -78,15 +78,15 @@ class Puller:
                 self._settle_doubts(held)
             self._pull(held, may_connect=True)
             self._refill(held, may_connect=True)
-        except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
+        except Exception as error:  # noqa: BLE001 - a queue that is not pulled waits for ever
             self._failed(held, error)
 
-    # --- topics that may have been made anew ---------------------------------------------------
+    # --- topics that may have been recreated ---------------------------------------------------
 
     def _in_doubt(self, held: HeldQueue) -> bool:
         """Whether to find out first. While the master is down it waits: slaves are pulled from.
 
-        Not of a queue that is dropped: nothing more is pulled, and its next owner looks anew.
+        Not of a queue that is dropped: nothing more is pulled, and its next owner looks again.
         """
         if not held.doubtful or held.owned.dropped is not None:
             return False
@@ -95,7 +95,7 @@ class Puller:
         return broker is None or bool(broker.master)
 
     def _doubt(self, held: HeldQueue, refusal: PullResult | None = None) -> None:
-        """Pull nothing more until it is known whether the topic was made anew; returns at once."""
+        """Pull nothing more until it is known whether the topic was recreated; returns at once."""
         held.refusal = refusal
         held.doubtful = True
         self.start(held)
@@ -110,7 +110,7 @@ class Puller:
         try:
             self._find_out(held)
         except LockLost:
-            return  # it was, or the queue is lost: it is taken anew
+            return  # it was, or the queue is lost: it is taken again
         except OffsetReset as reset:
             held.refusal = None
             self._offset_illegal(held, reset.offset, reset=True)
@@ -177,7 +177,7 @@ class Puller:
                 self._doubt_pulled(held)  # the log got shorter: what comes may be of another one
             else:
                 self._take_in(held, reply)
-        except Exception as error:  # noqa: BLE001 - a queue that is not pulled stands still for ever
+        except Exception as error:  # noqa: BLE001 - a queue that is not pulled waits for ever
             self._failed(held, error)
 
     def _too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
@@ -209,7 +209,7 @@ class Puller:
             bytes=error.size,
             max_frame=self._session.client.config.max_frame,
             retry_in_seconds=_LARGE_RETRY,
-            hint=f"set ClientConfig.max_frame to {error.size} or more; it is not skipped",
+            hint=f"set ClientConfig.max_frame to {error.size} or more; the message is not skipped",
         )
 
     def _master(self, held: HeldQueue) -> str | None:
@@ -366,7 +366,7 @@ class Puller:
         deleted = reply.min_offset > asked and reply.next_offset == reply.min_offset
         reset = reply.status is PullStatus.OFFSET_ILLEGAL and not deleted
         if reply.status is not PullStatus.FOUND and self._is_slave(held, reply.address):
-            self._refill_failed(held, asked, OrderlyError("a slave may not have them yet"))
+            self._refill_failed(held, asked, OrderlyError("a slave does not always have them yet"))
             return
         if asked > reply.max_offset:
             with held.lock:
@@ -449,8 +449,8 @@ class Puller:
             held.log.warning(
                 "offset.illegal_for_former_owner",
                 correct=correct,
-                hint="if the offset was reset just now, look whether the present owner went on from"
-                " there",
+                hint="if the offset was reset just now, check that the current owner continued"
+                " from there",
             )
 
     def _failed(self, held: HeldQueue, error: Exception) -> None:

@@ -1,6 +1,6 @@
 """Holds queues back while a consumer handles as many messages a second as it may (`max_rate`).
 
-No thread waits: a run that gets no permit ends, and its queue stands in line until a timer lets it
+No thread waits: a run that gets no permit ends, and its queue waits in line until a timer lets it
 go on. Who came first goes on first, so one busy queue does not take the permits of the others.
 """
 
@@ -77,7 +77,7 @@ class RateGate:
             return self._rate.wait(now())
 
     def holds(self, held: HeldQueue) -> bool:
-        """Whether a queue stands in line; may be asked without a lock."""
+        """Whether a queue waits in line; needs no lock."""
         return held in self._line
 
     def stand_in_line(self, held: HeldQueue) -> None:

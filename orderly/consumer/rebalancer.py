@@ -178,7 +178,7 @@ class Rebalancer:
             "member.not_listed",
             subscribed=topic,
             members=tuple(members),
-            hint="if this stays, create the group at the broker",
+            hint="if this lasts, create the group at the broker",
         )
 
     def _report_idle(self, topic: str, outlook: Outlook) -> None:
@@ -205,7 +205,7 @@ _FAILED = 2.0  # seconds until a take-over that failed is tried again: each leav
 
 
 class Taker:
-    """Takes queues for the rebalancer, at all brokers side by side.
+    """Takes queues for the rebalancer, from all brokers in parallel.
 
     Args:
         session: the consumer's shared state.
@@ -381,7 +381,7 @@ class Taker:
         try:
             inherited, asked_at = self._inherit(queue, asked_at)
         except OrderlyError as error:
-            # Without a certain start there is no pull; the next round begins anew.
+            # Without a certain start there is no pull; the next round starts over.
             at = where(self._session.group, queue)
             worth_it = self._failed(queue, error)
             emit = self._session.log.warning if worth_it else self._session.log.debug
@@ -517,7 +517,7 @@ _WORTH_A_WARNING = frozenset({Drop.STALLED})
 
 
 class Releaser:
-    """Gives queues up at all brokers side by side. Thread-safe.
+    """Gives queues up, at several brokers in parallel. Thread-safe.
 
     Args:
         session: the consumer's shared state.
@@ -560,7 +560,7 @@ class Releaser:
                 self.drop(held, Drop.RESUBSCRIBED if subscription else Drop.REVOKED)
 
     def drop_stalled(self) -> None:
-        """Give up queues that have not been pulled for two minutes; they are taken anew."""
+        """Give up queues that have not been pulled for two minutes; they are taken again."""
         for held in self._session.held():
             with held.lock:
                 stalled = held.owned.pull_stalled(now())

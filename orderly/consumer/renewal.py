@@ -24,7 +24,7 @@ LOOK_AT_LEASES = 1.0  # seconds between two looks at the leases
 
 
 class LockKeeper:
-    """Renews leases, at all brokers side by side.
+    """Renews leases, at several brokers in parallel.
 
     Args:
         session: the consumer's shared state; its `renew_again` is asked where a broker is silent.
@@ -46,7 +46,7 @@ class LockKeeper:
     def look(self) -> None:
         """Find the leases that have ended: handlers must know then, whoever hangs.
 
-        Looked for again and again, by the leases' own clock: the one that timers go by stands still
+        Checked again and again, by the leases' own clock: the timers' clock stops
         while the machine is suspended.
         """
         for held in self._session.held():
@@ -202,7 +202,7 @@ class HeldOwnership:
         """Renew the broker's lock now; returns the new deadline.
 
         Raises:
-            LockLost: the queue is no longer ours.
+            LockLost: this member no longer has the queue.
             OrderlyError: the broker did not answer, or had not when it was last asked; `deadline`
                 is what it was.
         """

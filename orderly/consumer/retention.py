@@ -153,7 +153,7 @@ class KeyRefresh:
     def log_if_late(self) -> None:
         """The same, if it did not come to its end in all the time it had."""
         if not self._ended and self._held.owned.dropped is None:
-            self.log_expiring("the key's lane did not come to its turn: is the queue paused?")
+            self.log_expiring("the key's turn did not come: is the queue paused?")
 
     def steps(self) -> TaskSteps:
         """One turn."""

@@ -311,7 +311,7 @@ class Lifecycle:
         """Join the group and begin; nothing is left running after an error.
 
         Args:
-            loop: where async handlers shall run; None: on one of our own.
+            loop: where async handlers run; None: on the consumer's own.
         """
         with self.lock:
             self.require(State.CREATED)
@@ -413,8 +413,8 @@ class Lifecycle:
         """Raise LifecycleError if it is a handler that wants to close its own consumer."""
         if self._runtime.engine.handling:
             raise LifecycleError(
-                "to close the consumer would be to wait for the handler that asked for it:"
-                " let another thread or task do that"
+                "a handler cannot close its own consumer, because closing waits for the handler:"
+                " close it from another thread or task"
             )
 
     def close(self) -> None:

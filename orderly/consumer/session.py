@@ -188,7 +188,7 @@ class HeldQueue:
         pull_batch: messages that the next pull asks for at most.
         introduced: its hook "assigned" is called, or was.
         announced: that hook has returned; no handler is called before.
-        doubtful: the topic may have been made anew: to be found out before the next pull.
+        doubtful: the topic may have been recreated; this is checked before the next pull.
         refusal: what a broker said of an offset that it does not have, until that is found out.
         bursts: batches in work whose messages are handed out in several calls.
         burst: for how many calls messages are taken at once.

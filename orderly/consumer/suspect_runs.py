@@ -113,7 +113,7 @@ class SuspectRuns:
             self.leave(held)
 
     def break_off(self, held: HeldQueue) -> None:
-        """A run broke down, its batch was put back: whatever was tried is no longer."""
+        """A run broke down and its batch was put back: no message is being tried any more."""
         with held.lock:
             held.owned.suspects.stopped()
         self.leave(held)

@@ -101,21 +101,21 @@ def handler_of(
     """Return a consumer's handler, and the topics that it is for; (): any.
 
     Raises:
-        ConfigError: something that cannot be called, no topic at all, or plain and async ones.
+        ConfigError: something that cannot be called, no topic, or plain and async ones mixed.
     """
     if not isinstance(given, Mapping):
         _check(given, "the handler")
         return given, ()
     check_named_texts("the handler", given, texts=False)
     if not given:
-        raise ConfigError("the handler is an empty mapping: give each topic one")
+        raise ConfigError("the mapping of handlers is empty: give each topic a handler")
     for topic, handler in given.items():
         _check(handler, f"the handler of {topic}")
     kinds = {is_async(handler) for handler in given.values()}
     if len(kinds) > 1:
         raise ConfigError(
-            "the handlers of one consumer must be all plain or all async: make the others a"
-            " consumer of their own, with a group of its own"
+            "the handlers of one consumer must be all plain or all async: give the others a"
+            " consumer with its own group"
         )
     kind = AsyncTopicHandlers if kinds.pop() else TopicHandlers
     return kind(given), tuple(given)

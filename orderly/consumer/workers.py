@@ -230,7 +230,7 @@ class Worker(Engine):
                     self._session.client.schedule.after(YIELD, partial(self._submit, held))
                     return
         except BaseException:
-            self._failed(held, batch)  # the lane must not stand still
+            self._failed(held, batch)  # the lane must go on
             raise
         if held.owned.dropped is not None:
             self._session.attention()
@@ -275,7 +275,7 @@ class Worker(Engine):
 # back untried.
 #
 # So a burst never commits what a handler kept (manual commit). Only plain successes are counted,
-# and such a one (SUCCESS under auto-commit, COMMIT under manual commit) commits by itself all that
+# and such a one (SUCCESS under auto-commit, COMMIT under manual commit) commits everything that
 # its lane has in hand. A call that keeps ends the burst, and a lane with something in hand takes
 # one call's messages (`Lanes.take`) until it is committed or rolled back.
 #

@@ -47,14 +47,14 @@ def decoder(decode: Decode | None) -> Callable[[ReceivedMessage], Any]:
         )
     if is_dataclass(read):
         raise ConfigError(
-            f"decode={read!r}: a dataclass checks nothing of what it is made of; pass a pydantic"
+            f"decode={read!r}: a dataclass does not check its values; pass a pydantic"
             " model, a msgspec Struct, or a function such as lambda body: Order(**json.loads(body))"
         )
     return partial(_decoded, read)
 
 
 def _of_struct(struct: Any) -> Callable[[bytes], Any]:
-    import msgspec  # noqa: PLC0415  who has a Struct has it
+    import msgspec  # noqa: PLC0415  a program with a Struct has it
 
     return partial(msgspec.json.decode, type=struct)
 

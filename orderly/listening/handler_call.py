@@ -69,13 +69,13 @@ class Delivery:
 
 @final
 class Attempt:
-    """One try of one message: what a ConsumeContext says, without what acknowledges.
+    """One try of one message: a ConsumeContext without the methods that acknowledge.
 
-    With a context the function could acknowledge a message beside its answer. `orderly.once` takes
-    an attempt in place of a context. Used by the call's thread or coroutine only.
+    So the function can acknowledge a message only by its answer. `orderly.once` accepts an attempt
+    instead of a context. Use it only in the call's thread or coroutine.
 
     Args:
-        message: that is tried.
+        message: the message that is tried.
         context: of the consumer's call; in a test `ConsumeContext(message.queue)`.
     """
 
@@ -87,7 +87,10 @@ class Attempt:
 
     @property
     def number(self) -> int:
-        """1 for the first try of the message; counted in memory, so a rebalance begins anew."""
+        """1 for the first try of the message.
+
+        Counted in memory, so it starts over after a rebalance.
+        """
         return self.message.reconsume_times + 1
 
     @property
@@ -97,39 +100,39 @@ class Attempt:
 
     @property
     def key(self) -> Hashable | None:
-        """What orders the message; None: its queue, or there is no key."""
+        """The key that orders the message; None: it is ordered by its queue, or has no key."""
         return self._context.key
 
     @property
     def message_queue(self) -> MessageQueue:
-        """Where it came from."""
+        """The queue it came from."""
         return self._context.message_queue
 
     @property
     def token(self) -> int | None:
-        """Rises each time the queue changes hands; see `ConsumeContext.token`."""
+        """Rises each time another member takes the queue; see `ConsumeContext.token`."""
         return self._context.token
 
     @property
     def generation(self) -> int:
-        """How often the topic was deleted and made anew; see `ConsumeContext.generation`."""
+        """How often the topic was deleted and created again; see `ConsumeContext.generation`."""
         return self._context.generation
 
     @property
     def deadline(self) -> float:
-        """Until when nobody else can own the queue: seconds on the system's CLOCK_BOOTTIME."""
+        """Until when no other member can own the queue: seconds on the system's CLOCK_BOOTTIME."""
         return self._context.deadline
 
     @property
     def lost(self) -> Lost:
-        """Is set when the queue is no longer ours: stop, another member may have it."""
+        """Set when this member no longer has the queue: stop, another member may have it."""
         return self._context.lost
 
     def extend(self) -> float:
         """Renew the queue's lock now, by a call to the broker; returns the new `deadline`. Blocks.
 
         Raises:
-            LockLost: the queue is no longer ours.
+            LockLost: this member no longer has the queue.
         """
         return self._context.extend()
 
@@ -140,16 +143,16 @@ class Attempt:
 
     @property
     def dry_run(self) -> bool:
-        """Nothing is acknowledged whatever comes of it: leave no trace."""
+        """Nothing is acknowledged, whichever outcome you return: leave no trace."""
         return self._context.dry_run
 
     @property
     def redact_keys(self) -> bool:
-        """Keys are not to be shown, in logs of the function's either."""
+        """Do not show keys, not even in the function's own logs."""
         return self._context.redact_keys
 
 
-# --- what the classes of an exception say: no other try helps, or it passes by itself -------------
+# --- what the classes of an exception say: retries do not help, or the failure is transient -------
 
 
 _PASSES = (ConnectionError, TimeoutError)
@@ -160,7 +163,7 @@ class ExceptionClasses:
     """Which exceptions say something. The nearest named class decides, as with `except`.
 
     Args:
-        named: classes, and whether each passes by itself; if not, no other try helps. Besides
+        named: classes, and whether each is transient; if not, retries do not help. Besides
             these, UndecodableBody never helps; ConnectionError, TimeoutError and an OrderlyError
             that is `retriable` pass.
     """
@@ -300,7 +303,7 @@ class HandlerCall:
             return self._value(attempt.message)
         except PASSED_ON:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever a decoder raises is a failure
+        except BaseException as error:  # noqa: BLE001 - any error of a decoder is a failure
             failed = self.raised(error)
             passes = isinstance(error, _NOT_THE_BODY) or failed.kind is FailureKind.TRANSIENT
             # Its own text may show the body (pydantic's does).
@@ -320,7 +323,7 @@ class HandlerCall:
         """
         longest = delivery.context.max_suspend
         if too_long(answer, longest):
-            text = f"answered {answer}; {longest:g} s is the longest here"
+            text = f"answered {answer}; {longest:g} s is the longest allowed here"
             return FailedCall(text, answered("Suspend, too long"))
         if isinstance(answer, FINAL):
             return answer
@@ -331,7 +334,7 @@ class HandlerCall:
             with suppress(BaseException):
                 answer.close()  # nobody will await it, which Python would warn of
         kind = type_text(answer)
-        text = f"answered {kind}, which is no outcome; `return Ack()` acknowledges"
+        text = f"answered {kind}, which is not an outcome; `return Ack()` acknowledges"
         return FailedCall(text, answered(kind))
 
 

@@ -114,7 +114,9 @@ class _Common:
 
 
 class Listener(_Common):
-    """Makes a consumer's handler of a plain function; `orderly.listener(...)` is its decorator.
+    """Turns a plain single-message function into a handler.
+
+    `orderly.listener(...)` is the decorator for it.
 
         def ship(message, attempt):
             ...
@@ -123,24 +125,25 @@ class Listener(_Common):
         by_key = ConsumerConfig(order="key")
         OrderlyConsumer("shipping", Listener(ship, on_poison="park_key"), config=by_key)
 
-    A failing message is retried soon (`retry`), then after growing waits, and only its own queue,
-    or key, waits meanwhile. The verdict goes by what other keys do. In an outage everything waits
-    and nothing is given up; with a bad message `on_error` or `on_poison` is done.
-    Nothing behind a failing message of its queue, or key, runs before.
+    A failing message is retried soon (`retry`), then after growing waits. Only its own queue, or
+    key, waits meanwhile, and no later message of it runs first. Comparison with other keys decides
+    whether the message is bad or something is down. In an outage everything waits and nothing is
+    given up; a bad message is treated as `on_error` or `on_poison` says.
 
-    Thread-safe; the function must be too, for queues, or keys, run side by side. What is remembered
-    is bounded, lost with the process, and kept for each group apart. A consumer with
-    `max_reconsume_times` refuses it, unless poison=None: it would make a dead letter of a message
-    whatever `on_poison` says.
+    Thread-safe. The function must be thread-safe, too, because queues, or keys, run in parallel.
+    The listener's memory is bounded, separate for each group, and lost with the process. A consumer
+    with `max_reconsume_times` refuses it unless poison=None, because that setting would send
+    messages to the dead letters against `on_poison`.
 
     Args:
-        function: called with (message, attempt), or with `decode` (value, attempt); answers with an
-            Outcome. An Exception, None or anything else is a failure.
+        function: called with (message, attempt), or with `decode` (value, attempt); returns an
+            Outcome. An exception, None or anything else is a failure.
         decode: see `Rules`.
         settings: the others of `Rules`.
 
     Raises:
-        ConfigError: a setting outside its range or that contradicts another, an async function.
+        ConfigError: a setting outside its range, settings that contradict each other, or an async
+            function.
     """
 
     @overload
@@ -197,20 +200,20 @@ class Listener(_Common):
         now: float | None = None,
         context: ConsumeContext | None = None,
     ) -> Outcome:
-        """Run the function alone, in a test: returns what would become of the message.
+        """Run the function alone, in a test; returns what would happen to the message.
 
-        Ack, Skip: it is done. Suspend(seconds): it comes again after so long. Block, DeadLetter,
-        Park: as they say.
+        Ack, Skip: it is done. Suspend(seconds): it comes again after this time. Block, DeadLetter,
+        Park: as their names say.
 
         Args:
             message: as received, or as a producer sends it.
-            attempt: which try of it this is; 1: the message says it.
-            now: seconds of any clock that never goes back. With it, what failed is remembered for
-                the context's group, as for a consumer; None: nothing is known of other runs.
-            context: of a consumer's call; None: one whose key is the sharding key.
+            attempt: the number of this try; 1: the message says it.
+            now: seconds of any clock that never goes back. With it, the listener remembers failures
+                for the context's group, as for a consumer. None: it knows nothing of other runs.
+            context: of a consumer's call; None: a context whose key is the sharding key.
 
         Raises:
-            ConfigError: an argument of another kind, or a time that is none.
+            ConfigError: an argument of another kind, or something that is not a time.
         """
         clock, delivery = _clock(now), delivery_of(message, attempt, context)
         return self._handle(self._judge_at(now), delivery, clock).outcome
@@ -240,7 +243,7 @@ class Listener(_Common):
 
 
 class AsyncListener(_Common):
-    """The same for an `async def`: see `Listener`. It runs as coroutines of the consumer's loop.
+    """The same for an `async def`: see `Listener`. It runs in coroutines on the consumer's loop.
 
     Args:
         function: awaited.
@@ -248,7 +251,8 @@ class AsyncListener(_Common):
         settings: the others of `Rules`.
 
     Raises:
-        ConfigError: a setting outside its range or that contradicts another, a plain function.
+        ConfigError: a setting outside its range, settings that contradict each other, or a plain
+            function.
     """
 
     @overload
@@ -390,7 +394,7 @@ def listener(
     decode: Decode | None = None,
     **settings: Unpack[Settings],
 ) -> Decorator[Any] | Listener | AsyncListener:
-    """Make a consumer's handler of a function for one message, plain or async.
+    """Turn a single-message function, plain or async, into a consumer handler.
 
         @orderly.listener(on_poison="park_key", on_error={ValueError: "dead_letter"})
         def ship(message, attempt):
@@ -399,11 +403,11 @@ def listener(
 
         OrderlyConsumer("shipping", ship, config=ConsumerConfig(order="key"))
 
-    A type checker compares the function with `decode`: what that makes of a body is what the
-    function takes. With "json" it may take anything, for a body may be anything.
+    A type checker compares the function with `decode`: the function must take what `decode` makes
+    of a body. With "json" it can take anything, since the body can be anything.
 
     Args:
-        function: with `@orderly.listener` alone, when no setting is to be changed.
+        function: the function, if you write `@orderly.listener` without settings.
         decode: see `Rules`.
         settings: those of `Rules`; see `Listener`.
 

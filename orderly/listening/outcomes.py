@@ -15,7 +15,7 @@ from orderly.ordering.results import Ack, DeadLetter, Fail, Park, Suspend
 @final
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The message blocks its queue, or its key: tried for ever, an error event each time.
+    """Block the queue, or the key: the message is tried for ever, with an error event each time.
 
     Args:
         reason: for the log.
@@ -33,7 +33,7 @@ class Block:
 @final
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Give the message up: acknowledged without having been handled, with an error event.
+    """Give the message up: it is acknowledged without being handled, with an error event.
 
     Args:
         reason: for the log.

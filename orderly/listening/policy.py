@@ -68,7 +68,7 @@ class Decision:
 # --- what is remembered of one group's failing messages -------------------------------------------
 
 
-_MOST = 10_000  # messages; of one more, the one that failed longest ago begins anew
+_MOST = 10_000  # messages; beyond that, the one that failed longest ago is forgotten
 _SWEEP = 1.0  # seconds between two looks for queues that were lost
 
 
@@ -85,7 +85,7 @@ class UnsettledMessage:
         suspended: how often it was suspended once they were used up.
         retrying: the next try is a retry.
         condemned: the fingerprint it was found poisoned with, and the verdict. It comes again only
-            if it could not be set aside; then the verdict stands.
+            if it could not be parked; then the verdict remains.
     """
 
     offset: int
@@ -115,7 +115,7 @@ class FailureMemory:
     """Thread-safe. Times are seconds of one clock that never goes back.
 
     Args:
-        rules: of the verdict; None: there is none.
+        rules: of the verdict; None: no verdict.
     """
 
     def __init__(self, rules: PoisonRules | None) -> None:
@@ -376,7 +376,7 @@ def outcome_of(
 
 
 def _asked(policy: Policy, delivery: Delivery, verdict: PoisonVerdict, events: Events) -> Outcome:
-    """Ask the user's policy; whatever goes wrong with it, the message blocks: nothing is lost."""
+    """Ask the user's policy; if that fails, the message blocks: nothing is lost."""
     raised: Exception | None = None
     try:
         attempt = Attempt(delivery.message, delivery.context)
@@ -508,7 +508,7 @@ class FailurePolicy:
     def _soon(
         self, delivery: Delivery, failed: FailedCall, trying: UnsettledMessage, now: float
     ) -> float | None:
-        """Seconds until a retry, None: there is none."""
+        """Seconds until a retry; None: no retry."""
         if failed.kind is FailureKind.FATAL:
             return None
         try:

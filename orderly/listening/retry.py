@@ -36,23 +36,23 @@ _ASKED_BY = Retrying()  # a state belongs to one; nothing of it is used
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a failed message is tried again soon, before its failures are judged by their spacing.
+    """How a failed message is retried soon, before its failures are judged by their spacing.
 
     Between two tries the message's queue, or key, is suspended for `wait`; its thread goes on with
-    others. Each try is a delivery of its own.
+    others. Each try is a separate delivery.
 
     Attributes:
-        stop: after which failure no more; `stop_after_attempt(1)`: no retry. Suspensions that the
+        stop: when to stop retrying; `stop_after_attempt(1)`: no retry. Suspensions that the
             function asks for count as attempts.
-        wait: seconds until the next try, 0.01 at least. By default 0.1 to 0.2, about doubled
-            each time, 5 at most. Longer if the error asks for it (`retry_after`).
-        retry: asked about what was raised, or `Fail(...)` (for `retry_if_result`); None: whatever
-            failed is tried again. `raise tenacity.TryAgain` always is.
-        max_seconds: no retry begins later than this after the first failure, whatever `stop` says.
-            tenacity's objects cannot be asked how long they may go on, so this is what bounds them
-            by the lease: up to 30, or up to 3600 with `extend`.
-        extend: renew the queue's lock right before each retry; if it is lost the function is not
-            called.
+        wait: seconds until the next try, at least 0.01. The default begins with 0.1 to 0.2 and
+            about doubles each time, up to 5. It is longer if the error asks for it (`retry_after`).
+        retry: decides by the exception, or by `Fail(...)` (with `retry_if_result`), whether to
+            retry. None: every failure is retried. `raise tenacity.TryAgain` is always retried.
+        max_seconds: no retry begins later than this after the first failure, even if `stop` allows
+            it. tenacity cannot report its total time, so this separate budget keeps retries within
+            the lease: up to 30, or up to 3600 with `extend`.
+        extend: renew the queue's lock right before each retry. If the lock is lost, the function is
+            not called.
 
     Raises:
         ConfigError: a setting outside its range, or a longer budget than the lease's.
@@ -82,8 +82,8 @@ class Retry:
         for seconds in _delays(self.stop):
             require(
                 seconds <= self.max_seconds,
-                f"stop goes on for {seconds:g} s, but max_seconds={self.max_seconds:g} ends it"
-                " before: raise max_seconds (beyond 30 with extend=True)",
+                f"stop allows {seconds:g} s, but max_seconds={self.max_seconds:g} ends the retries"
+                " earlier: raise max_seconds (beyond 30 with extend=True)",
             )
 
     def next_wait(
@@ -99,7 +99,7 @@ class Retry:
             now: seconds.
 
         Raises:
-            Exception: whatever a rule of the user's raises.
+            Exception: an error of one of the user's rules.
         """
         state = _state(failed, number, first_at, waited, now)
         again = isinstance(failed.error, TryAgain) or self.retry is None or self.retry(state)

@@ -45,12 +45,12 @@ def received(message: Given, attempt: int = 1, *, offset: int = 0) -> ReceivedMe
     """Return a message as a consumer gets it.
 
     Args:
-        message: as a producer sends it; one that was received stays what it is.
-        attempt: which try of it; 1: the first, or what the message says.
-        offset: its place in its queue, for one that is sent.
+        message: as a producer sends it; a received message stays as it is.
+        attempt: the number of the try; 1: the first, or what the message says.
+        offset: its place in its queue, for a message to send.
 
     Raises:
-        ConfigError: an attempt below 1, an offset below 0, or something that is no message.
+        ConfigError: an attempt below 1, an offset below 0, or something that is not a message.
     """
     check_kind("message", message, (Message, ReceivedMessage))
     check_count("attempt", attempt, 1)
@@ -68,14 +68,15 @@ def context(
     replayed: bool = False,
     dry_run: bool = False,
 ) -> ConsumeContext:
-    """Return the context of a handler's call, as of a consumer with order="key".
+    """Return the context of a handler call, as from a consumer with order="key".
 
     Args:
-        message: the first one of the call: its queue and its sharding key are the context's.
-        attempt: which try of it.
+        message: the first one of the call; its queue and its sharding key are the context's.
+        attempt: the number of the try.
         group: the consumer group.
-        token: of the queue's ownership, for what checks it (`orderly.once`); None: there is none.
-        replayed: whether it was parked, and is being released.
+        token: of the queue's ownership, for code that checks it (`orderly.once`); None: there is
+            none.
+        replayed: whether the message was parked and is being released.
         dry_run: whether it is only tried.
 
     Raises:
@@ -101,13 +102,13 @@ def attempt(
     replayed: bool = False,
     dry_run: bool = False,
 ) -> Attempt:
-    """Return what a listener's function gets besides the message, or its value.
+    """Return the `attempt` that a listener's function gets with the message, or with its value.
 
         answer = ship({"id": 7}, attempt(Message("orders", b"{}", "order-7"), 2))
 
     Args:
-        message: what is tried; it is `attempt.message`.
-        number: which try of it.
+        message: the message that is tried; it is `attempt.message`.
+        number: the number of the try.
         group: as for `context`.
         token: as for `context`.
         replayed: as for `context`.

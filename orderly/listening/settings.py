@@ -45,31 +45,33 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a listener does with what its function answers.
+    """How a listener acts on the answers and failures of its function.
 
     Attributes:
-        retry: how a failed message is tried again soon.
-        poison: decides between a bad message and an outage, once the retries are used up (at once
-            for a class that `on_error` gives up); None: a failing message is tried for ever, or
-            until the consumer's `max_reconsume_times`.
-        on_poison: "block" (as Java): tried again every `max_suspend` seconds. "dead_letter": to the
-            group's dead letters, with a gap in the key's order. "skip": acknowledged. "park_key":
-            it and all later ones of its key are set aside in order; needs order="key". Or a
-            function of (message, attempt, verdict) that answers with an outcome; if it fails the
-            message blocks. It is plain, so with an AsyncListener it holds the loop up.
-        decode: what the function gets in place of the message: "json", "bytes", a pydantic model
-            or a function of the body. No other try helps what cannot be decoded. An OSError, a
-            MemoryError and what passes by itself say nothing against the body.
-        on_error: what is known of exceptions, by class; the nearest one decides, as with `except`.
-            "wait": it passes by itself, as ConnectionError, TimeoutError and an OrderlyError that
-            is `retriable` do anyway. One of the policies of `on_poison`: no other try helps, and
-            this is what is done with such a message, unless many keys fail alike.
+        retry: how a failed message is retried soon.
+        poison: decides whether the message is bad or there is an outage, once the retries are used
+            up (at once for a class that `on_error` gives up). None: a failing message is tried for
+            ever, or until the consumer's `max_reconsume_times`.
+        on_poison: what to do with a bad message. "block" (as Java): try it again every
+            `max_suspend` seconds. "dead_letter": store it in the group's dead letters, which leaves
+            a gap in the key's order. "skip": acknowledge it. "park_key": park it and all later
+            messages of its key, in order; needs order="key". Or a function of (message, attempt,
+            verdict) that returns an outcome; if it fails, the message blocks. The function must be
+            plain, so with an AsyncListener it blocks the loop.
+        decode: what the function gets instead of the message: "json", "bytes", a pydantic model, or
+            the result of your function of the body. If a body cannot be decoded, retries do not
+            help. An OSError, a MemoryError and transient errors do not count against the body.
+        on_error: what to do for a class of exceptions; the nearest class decides, as with `except`.
+            "wait": the failure is transient; ConnectionError, TimeoutError and a `retriable`
+            OrderlyError are so anyway. A policy of `on_poison`: retries do not help, so apply this
+            policy at once, unless many keys fail in the same way.
         dry_run: the function leaves no trace when `attempt.dry_run` says so.
-        suspend: seconds to wait after the first failure that is not retried soon, and after
-            `Suspend()`, 0.01 or more; doubled each time; by chance half of it to all. After a
-            failure only with poison=None, as its rules have waits of their own.
-        max_suspend: the longest such wait, and the one of a message that blocks; up to 3600. Queues
-            that are ordered as such wait 30 at most.
+        suspend: seconds to wait after `Suspend()` and, with poison=None, after the first failure
+            that is not retried soon; 0.01 or more. It doubles each time; the actual wait is a
+            random part, half of it to all. The rules of `poison` have their own waits after
+            failures.
+        max_suspend: the longest such wait, and the wait of a message that blocks; up to 3600. With
+            order by queue a wait is 30 at most.
 
     Raises:
         ConfigError: a setting outside its range, or two that contradict each other.
@@ -129,7 +131,7 @@ class Rules:
         ):
             require(
                 self.poison is not None or idle,
-                f"{name} decides nothing with poison=None, which finds no message poisoned:"
+                f"{name} has no effect with poison=None, which finds no message bad:"
                 " leave one of them out",
             )
 

@@ -30,7 +30,7 @@ from orderly.selectors.layout import layout_of
 
 _PULL = 32  # messages; a broker gives no more at once
 _DIGITS = 10  # of a message's flags
-_ADVICE = "name the topic to send it to (--to), or leave it out"
+_ADVICE = "name the topic to send it to (--into), or leave it out"
 _LONGEST = 127  # characters of a topic's name
 _BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
 
@@ -40,20 +40,20 @@ class DeadLetter:
     """One message of `%DLQ%<group>`.
 
     Attributes:
-        message: as stored there: its queue and offset are the dead letter's own.
+        message: as it is stored there; its queue and offset are the dead letter's own.
     """
 
     message: ReceivedMessage
 
     @property
     def topic(self) -> str | None:
-        """The topic it was sent to; None: it does not say."""
+        """The topic it was originally sent to; None: it does not say."""
         found = self.message.properties
         return found.get(names.RETRY_TOPIC) or found.get(_BY_BROKER)
 
     @property
     def message_id(self) -> str:
-        """The sender's id of the message; without one that of the first stored copy."""
+        """The sender's id of the message; if there is none, the id of the first stored copy."""
         found = self.message.properties
         origin = found.get(names.ORIGIN_MESSAGE_ID) or self.message.offset_message_id
         return found.get(names.UNIQ_KEY) or origin
@@ -62,7 +62,7 @@ class DeadLetter:
         """The message to send to `topic`: body, key, tag, index keys and the user's properties.
 
         Raises:
-            UndecodableBody: nobody can read its body.
+            UndecodableBody: its body cannot be read.
         """
         found = self.message
         hidden = names.RESERVED | {names.UNREAD}
@@ -72,7 +72,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one dead letter that was to be sent again; one of the two is None."""
+    """The result for one dead letter; either `result` or `error` is None."""
 
     letter: DeadLetter
     result: SendResult | None
@@ -81,7 +81,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What is to become of dead letters that are to be sent again.
+    """Where each dead letter goes when it is sent again.
 
     Attributes:
         due: the topic each goes to, as the broker names it, topic by topic, in the order given.
@@ -106,11 +106,12 @@ class DeadLetters:
         self._group = group
 
     def list(self) -> tuple[DeadLetter, ...]:
-        """All that is stored now: each broker's in the order of its queue, merged by store time.
+        """All stored dead letters: each broker's in the order of its queue, merged by store time.
 
         Raises:
-            NoPermission: the topic may not be read on a broker; the text says what to do.
-            OrderlyError: a broker does not answer: a part is never passed off as the whole.
+            NoPermission: the topic cannot be read on a broker; the text says what to do.
+            OrderlyError: a broker does not answer; a part is never returned as if it were
+                everything.
         """
         try:
             route = self._client.routes.refresh(self.topic)
@@ -137,17 +138,17 @@ class DeadLetters:
     def plan(self, letters: Iterable[DeadLetter], to: str | None = None) -> ReplayPlan:
         """Find out where dead letters go; nothing is sent.
 
-        A dead letter says by itself where it came from, and whoever may write to the group's
-        topics may have made it say anything. So without `to` only topics count that the group
-        consumes, by the brokers' word: a member that is online subscribes to it, or an offset of
-        the group is stored for it.
+        A dead letter names the topic it came from, and any sender to the group's topics can make it
+        name any topic. So without `to`, a topic counts only if the brokers say that the group
+        consumes it: a member that is online subscribes to it, or an offset of the group is stored
+        for it.
 
         Args:
             letters: of `list`.
-            to: another topic to send all to.
+            to: another topic for all of them.
 
         Raises:
-            ConfigError: `to` is a topic in which no program's messages belong.
+            ConfigError: `to` is a topic that is not for programs' messages.
         """
         if to is not None:
             to = wrap(self._client.config.namespace, to)
@@ -167,7 +168,7 @@ class DeadLetters:
     def _refusal(self, topic: str) -> OrderlyError | None:
         """Why nothing is sent to the topic that a dead letter names; None: its group consumes it.
 
-        Whatever is not known of one topic holds up no other: somebody may have made it up.
+        An unknown topic does not hold up the others: somebody may have made it up.
         """
         if not topic:
             return ConfigError(f"it does not say where it came from; {_ADVICE}")
@@ -186,17 +187,18 @@ class DeadLetters:
     def replay(self, plan: ReplayPlan) -> Iterator[Replayed]:
         """Send dead letters again: to the end of their topic, by their sharding key.
 
-        What is refused comes first, the rest as it is sent, topic by topic; what is not asked
-        of the iterator may not be sent. The order of a key has a gap all the same: what was sent
-        after the dead letter has long been consumed. Each is a new message with a new id: sending
-        one twice stores it twice. After a failure the later ones of its key are not sent, the
-        others are.
+        The refused ones come first, then the others as they are sent, topic by topic. If you do not
+        exhaust the iterator, the rest may not be sent. The order of a key still has a gap: the
+        messages sent after the dead letter were consumed long ago. Each dead letter becomes a new
+        message with a new id, so sending one twice stores it twice. After a failure the later ones
+        of its key are not sent; the others are.
 
         Args:
             plan: of `plan`.
 
         Raises:
-            OrderlyError: nothing was sent to a topic, or to those after it: it is not there, say.
+            OrderlyError: nothing was sent to a topic or to those after it, for example because it
+                does not exist.
         """
         sent = (
             self._send(topic, [letter for _, letter in found])
@@ -235,7 +237,7 @@ def _as_first_stored(message: ReceivedMessage) -> ReceivedMessage:
 def _require_for_messages(topic: str) -> None:
     if is_internal(check_topic(topic)):
         raise ConfigError(
-            f"no message is sent to {topic}: it is a topic of RocketMQ's own or of a group's"
+            f"no message can be sent to {topic}: the topic belongs to RocketMQ, or to a group's"
             " retries, dead letters or state"
         )
 
@@ -244,12 +246,12 @@ def require_readable(route: TopicRoute) -> None:
     """See that the dead letters can be read.
 
     Raises:
-        NoPermission: a broker gives them to nobody; the text says what to do.
+        NoPermission: a broker lets nobody read them; the text says what to do.
     """
     for data in route.queues:
         if Permission.READ not in data.permission:
             raise NoPermission(
-                f"topic {route.topic} may not be read on broker {data.broker_name}, as some"
-                " releases make it: set its permission to 6 there (mqadmin updateTopicPerm -b"
+                f"topic {route.topic} is not readable on broker {data.broker_name}, as some"
+                " releases create it: set its permission to 6 there (mqadmin updateTopicPerm -b"
                 f" HOST:PORT -t '{route.topic}' -p 6)"
             )

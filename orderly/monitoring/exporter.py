@@ -180,7 +180,7 @@ class ServedSnapshot:
         age = self._age(newest)
         if age <= max(STALE_AFTER, 3 * self.watched.interval):
             return None
-        return f"what is known is {age:.0f} s old{because}"
+        return f"the last complete scan is {age:.0f} s old{because}"
 
     def _render(self, newest: Newest, openmetrics: bool) -> Metrics:
         """Its metrics; several scrapes of one snapshot share them."""
@@ -199,7 +199,7 @@ class ServedSnapshot:
 
 
 def _silence(snapshot: Snapshot) -> str | None:
-    """That no broker answered, if so: then the scan was in time, and knows nothing new."""
+    """The reason if no broker answered: such a scan is in time, but brings nothing new."""
     errors = [broker.error for broker in snapshot.brokers.values() if broker.error is not None]
     if not errors or len(errors) < len(snapshot.brokers):
         return None
@@ -238,10 +238,12 @@ class Views:
         }
 
     def answer(self, question: HttpRequest) -> HttpResponse:
-        """Answer one question; any path that is not ours is not found."""
+        """Answer one request; an unknown path is not found."""
         view = self._paths.get(question.path)
         if view is None:
-            return _error(HTTPStatus.NOT_FOUND, f"there is only {', '.join(self._paths)}")
+            return _error(
+                HTTPStatus.NOT_FOUND, f"unknown path; the exporter has {', '.join(self._paths)}"
+            )
         return view(question)
 
     def _metrics(self, question: HttpRequest) -> HttpResponse:
@@ -265,7 +267,7 @@ class Views:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, "no scan is complete yet")
         wanted = question.query.get("detail", Detail.BAD_QUEUES)
         if wanted not in list(Detail):
-            return _error(HTTPStatus.BAD_REQUEST, f"detail is one of {', '.join(Detail)}")
+            return _error(HTTPStatus.BAD_REQUEST, f"detail must be one of {', '.join(Detail)}")
         groups = _groups(snapshot, question)
         if groups is None:
             return _error(HTTPStatus.NOT_FOUND, "there is no such group")
@@ -329,7 +331,7 @@ def _file(name: str) -> bytes:
     return (files("orderly.monitoring") / "page" / name).read_bytes()
 
 
-# --- the same metrics through OpenTelemetry, for who has a collector and no Prometheus ------------
+# --- the same metrics through OpenTelemetry, for a collector without Prometheus -------------------
 # Names and labels are those of the table; what would be +Inf is left out. Needs the packages that
 # `pushing` names.
 

@@ -1,6 +1,6 @@
 """Who holds which queue, as the members themselves report it, and what is wrong with that. Pure.
 
-No broker reports who has its locks, and asking for a lock takes it. So this is what clients say
+No broker reports its locks, and asking for a lock takes it. So this is what clients say
 of themselves: of a member that did not answer, or runs behind a proxy, nothing is known.
 """
 
@@ -31,7 +31,7 @@ class ReportedLock:
         lock_age: seconds since it was last obtained or renewed (every 20 s, as a rule), by the
             member's clock against ours; None: never, or there is no owner.
         claimants: all members that have the queue, sorted: more than one is a hand-over, or wrong.
-        failed_unlocks: how often the owner tried in vain to give the lock back.
+        failed_unlocks: how often the owner failed to give the lock back.
         dropped: the owner is giving the queue up.
     """
 
@@ -91,7 +91,7 @@ def _claim(held: QueueInfo) -> tuple[bool, bool, float]:
 
 
 def _may_be_had(reading: GroupReading) -> bool:
-    """Whether somebody who did not answer may have it."""
+    """Whether a member that did not answer can have it."""
     return reading.read_at == 0.0 or bool(reading.errors) or bool(silent(reading))
 
 
@@ -108,7 +108,7 @@ class JudgedLock:
         why: the same in words; "" if nothing is wrong.
         free_within: seconds until the broker frees the lock, at the latest, unless it is renewed:
             by a client that nobody can ask, as a closed consumer whose handler still runs. None:
-            it is renewed as it should be, or who has it gives it back itself.
+            it is renewed as it should be, or its owner gives it back.
     """
 
     lock: ReportedLock
@@ -208,7 +208,7 @@ def _trouble(lock: ReportedLock, reading: GroupReading) -> str:
     if len(lock.claimants) > 1:
         return "several members have it: a hand-over, or they allocate in different ways"
     if lock.dropped:
-        times = f"; {lock.failed_unlocks} times in vain" if lock.failed_unlocks else ""
+        times = f"; {lock.failed_unlocks} times without success" if lock.failed_unlocks else ""
         return f"its owner is giving it up{times}"
     if not lock.locked:
         return "its owner does not have the lock, and does not consume: another client holds it"
@@ -224,4 +224,4 @@ def _nobody(lock: ReportedLock, reading: GroupReading) -> str:
         return f"nobody is online; {_LEFT}"
     if connections.subscriptions and lock.queue.topic not in connections.subscriptions:
         return ""  # offsets of a topic that is no longer consumed
-    return f"no member claims it; {_LEFT}; or it is allocated to nobody"
+    return f"no member claims it; {_LEFT}; or it is allocated to no member"

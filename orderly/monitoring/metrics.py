@@ -39,7 +39,7 @@ class GroupSubject:
 
     @property
     def dead_letters_age(self) -> float | None:
-        """Seconds since the oldest dead letter was stored; None: not known, or there is none."""
+        """Seconds since the oldest dead letter was stored; None: not known, or no dead letters."""
         dead = self.status.dead
         if dead is None or dead.oldest_at is None:
             return None
@@ -197,7 +197,8 @@ QUEUE: Level[QueueStatus] = (
     Metric("orderly_queue_head_age_seconds", GAUGE,
            "Since the oldest message not finished was stored.", attrgetter("head_age")),
     Metric("orderly_queue_committed_offset", GAUGE, "Next to consume.", attrgetter("committed")),
-    Metric("orderly_queue_max_offset", GAUGE, "Next to be stored.", attrgetter("maximum")),
+    Metric("orderly_queue_max_offset", GAUGE,
+           "Offset of the next message to be stored.", attrgetter("maximum")),
     Metric("orderly_queue_min_offset", GAUGE, "Oldest stored.", attrgetter("minimum")),
     Metric("orderly_queue_lost_messages", GAUGE,
            "Messages between the committed offset and the oldest stored: deleted unconsumed.",
@@ -205,14 +206,15 @@ QUEUE: Level[QueueStatus] = (
     Labelled("orderly_queue_state", GAUGE, "1 for the state the queue is in.", "state",
              lambda row: ((row.state, 1),)),
     Metric("orderly_queue_drain_eta_seconds", GAUGE,
-           "Until the backlog is worked off; +Inf: at this pace never.", attrgetter("drain_eta")),
+           "Until the backlog is gone; +Inf: never at this rate.", attrgetter("drain_eta")),
     Metric("orderly_queue_retention_eta_seconds", GAUGE,
-           "Until the broker deletes what is not consumed.", attrgetter("retention_eta")),
+           "Until the broker deletes the first message that is not consumed.",
+           attrgetter("retention_eta")),
     Metric("orderly_queue_in_rate", GAUGE, "Messages stored a second.", attrgetter("in_rate")),
     Metric("orderly_queue_out_rate", GAUGE, "Messages committed a second.",
            attrgetter("out_rate")),
     Metric("orderly_queue_parked_keys", GAUGE, "Keys set aside.", _parked_keys),
-    Metric("orderly_queue_parked_messages", GAUGE, "Messages behind keys set aside.",
+    Metric("orderly_queue_parked_messages", GAUGE, "Messages of parked keys.",
            attrgetter("parked_messages")),
     Labelled("orderly_queue_owner_info", INFO, "The member that has the queue.", "client", _owner),
 )
@@ -227,10 +229,10 @@ TOPIC: Level[TopicSubject] = (
     Metric("orderly_topic_out_rate", GAUGE, "Messages committed a second.",
            attrgetter("sums.out_rate")),
     Metric("orderly_topic_drain_eta_seconds", GAUGE,
-           "Until the slowest queue is worked off; +Inf: at this pace never.",
+           "Until the slowest queue has no backlog; +Inf: never at this rate.",
            attrgetter("sums.drain_eta")),
     Metric("orderly_topic_retention_eta_seconds", GAUGE,
-           "Until the broker deletes what is not consumed, of the queue it hits first.",
+           "Until the broker deletes the first message that is not consumed.",
            attrgetter("sums.retention_eta")),
     Labelled("orderly_topic_queues", GAUGE, "Queues in a state.", "state",
              lambda topic: _states(topic.sums)),
@@ -247,10 +249,10 @@ GROUP: Level[GroupSubject] = (
     Metric("orderly_group_head_age_seconds", GAUGE,
            "Since the oldest message not finished was stored.", attrgetter("status.sums.head_age")),
     Metric("orderly_group_drain_eta_seconds", GAUGE,
-           "Until the slowest queue is worked off; +Inf: at this pace never.",
+           "Until the slowest queue has no backlog; +Inf: never at this rate.",
            attrgetter("status.sums.drain_eta")),
     Metric("orderly_group_retention_eta_seconds", GAUGE,
-           "Until the broker deletes what is not consumed, of the queue it hits first.",
+           "Until the broker deletes the first message that is not consumed.",
            attrgetter("status.sums.retention_eta")),
     Labelled("orderly_group_queues", GAUGE, "Queues in a state.", "state",
              lambda group: _states(group.status.sums)),
@@ -262,13 +264,13 @@ GROUP: Level[GroupSubject] = (
            lambda group: _count(group.status.idle)),
     Metric("orderly_group_parked_keys", GAUGE, "Keys set aside.",
            attrgetter("status.sums.parked_keys")),
-    Metric("orderly_group_parked_messages", GAUGE, "Messages behind keys set aside.",
+    Metric("orderly_group_parked_messages", GAUGE, "Messages of parked keys.",
            attrgetter("status.sums.parked_messages")),
     Metric("orderly_group_parked_oldest_age_seconds", GAUGE,
            "Since the oldest parked message was stored.", attrgetter("status.sums.parked_age")),
     Metric("orderly_group_dead_letters", GAUGE, "Dead letters stored.",
            lambda group: group.status.dead.messages if group.status.dead else None),
-    Metric("orderly_group_dead_letters_total", COUNTER, "Dead letters stored since ever.",
+    Metric("orderly_group_dead_letters_total", COUNTER, "Dead letters ever stored.",
            lambda group: group.status.dead.maximum if group.status.dead else None),
     Metric("orderly_group_dead_letters_oldest_age_seconds", GAUGE,
            "Since the oldest dead letter was stored.", attrgetter("dead_letters_age")),
@@ -281,7 +283,7 @@ GROUP: Level[GroupSubject] = (
 BROKER: Level[BrokerReading] = (
     Metric("orderly_broker_up", GAUGE, "1 if the broker answered the last scan, else 0.",
            lambda broker: int(broker.error is None)),
-    Metric("orderly_broker_clock_offset_seconds", GAUGE, "The broker's clock minus ours.",
+    Metric("orderly_broker_clock_offset_seconds", GAUGE, "The broker's clock minus the exporter's.",
            attrgetter("clock_offset")),
     Metric("orderly_broker_scan_seconds", GAUGE, "Until the broker's last answer.",
            attrgetter("seconds")),
@@ -295,9 +297,9 @@ ITSELF: Level[ExporterFigures] = (
     Metric("orderly_scan_failures_total", COUNTER, "Scans that failed.", attrgetter("failures")),
     Metric("orderly_scan_last_success_timestamp_seconds", GAUGE,
            "When the last scan succeeded, since the epoch.", attrgetter("last_success")),
-    Metric("orderly_scan_age_seconds", GAUGE, "Since what is shown here was read.",
+    Metric("orderly_scan_age_seconds", GAUGE, "Since the data shown here was read.",
            attrgetter("age")),
-    Metric("orderly_series", GAUGE, "Series beside those of the exporter itself.",
+    Metric("orderly_series", GAUGE, "Series, not counting those about the exporter itself.",
            attrgetter("series")),
 )
 # fmt: on
@@ -371,7 +373,7 @@ class Blocks:
 
 
 def label(name: str, value: str) -> str:
-    r"""One label, safe whatever the value is: bounded, and quotes, `\` and controls escaped."""
+    r"""One label, safe for any value: bounded, and quotes, `\` and controls escaped."""
     return f'{name}="{_escaped(value)}"'
 
 

@@ -34,7 +34,7 @@ class Outcome:
         settled: messages that are done now; of a dry run, that were tried; of a key that is to be
             parked, that are parked now, or would be.
         failed_at: source offset of the message whose handler did not acknowledge it: the key stays
-            parked from there on. None: there is none.
+            parked from there on. None if there is none.
         reason: why it stopped, or was not carried out, or not in full; None: all is done.
         outcomes: of a dry run: source offset and "ok" or how it failed.
     """
@@ -88,7 +88,7 @@ def run_command(
                 + _members(queue))  # fmt: skip
         _await([sent], patience, on_progress)
     except KeyboardInterrupt as interrupt:
-        why = "the wait was interrupted, and nothing else"
+        why = "only the wait was interrupted"
         raise _unanswered(queue, verb, key, why) from interrupt
     if sent.end is not None:
         return _outcome(queue.queue, key, sent.end)
@@ -136,8 +136,8 @@ def ask_owners(
         _await(sent, patience, lambda _: None)
     except KeyboardInterrupt as interrupt:
         raise OrderlyError(
-            f"what becomes of key {key!r} is not known: the wait was interrupted, and nothing else;"
-            " see with `orderly parked list`"
+            f"the outcome for key {key!r} is not known: you interrupted only the wait, not the"
+            " command; see the result with `orderly parked list`"
         ) from interrupt
     outcomes = tuple(_outcome(s.queue.queue, key, s.end) for s in sent if s.end is not None)
     failed |= {s.queue.queue: s.silence() for s in sent if s.end is None}
@@ -165,7 +165,7 @@ def run_each(
         wanted: by source queue, the keys that are parked in it, in their order.
         open_queue: gives its state and park queue.
         verb: what to do.
-        patience: seconds without a word of an owner after which its queue is given up.
+        patience: give up a queue after this many seconds without a sign from its owner.
 
     Raises:
         OrderlyError: the wait was interrupted (Ctrl-C): the text says which commands stay.
@@ -180,8 +180,8 @@ def run_each(
     except KeyboardInterrupt as interrupt:
         sent = ", ".join(repr(line.key) for line in lines if line.open)
         raise OrderlyError(
-            f"the wait was interrupted, and nothing else: the commands about {sent} stay, and are"
-            " run; see with `orderly parked list`. Those about later keys were not sent"
+            f"you interrupted only the wait: the commands about {sent} were sent and will run; see"
+            " the result with `orderly parked list`. Commands about later keys were not sent"
         ) from interrupt
 
 
@@ -281,10 +281,10 @@ class _Sent:
         if self.failure is not None:
             return self.failure
         if self.taken:
-            return OrderlyError("its owner has taken the command, and has not ended it yet")
+            return OrderlyError("its owner has taken the command and has not finished it yet")
         return OrderlyError(
-            "no owner answered: it has none, or a member that hangs, or one of a release that"
-            " knows no such command"
+            "no owner answered: the queue has none, its member hangs, or the member's release does"
+            " not know this command"
         )
 
 
@@ -304,10 +304,10 @@ def _await(sent: Sequence[_Sent], patience: float, on_progress: OnProgress) -> N
 
 def _unanswered(queue: ParkedQueue, verb: Verb, key: Key, why: str) -> OrderlyError:
     return OrderlyError(
-        f"what becomes of key {key!r} of {queue.queue} is not known: {why}. The command"
+        f"the outcome for key {key!r} of {queue.queue} is not known: {why}. The command"
         f" ({verb.value}) stays in the park topic: the queue's owner, or its next one, runs it,"
-        " also when nobody waits for it. Do not send it again; see with `orderly parked list` what"
-        " became of it"
+        " even if nobody waits for it. Do not send it again; see the result with `orderly parked"
+        " list`"
     )
 
 
@@ -317,7 +317,7 @@ def _members(queue: ParkedQueue) -> str:
     except OrderlyError:
         return "whether members are online is not known"
     if members is None:
-        return "no member of the group is online, it waits for the next one"
+        return "no member of the group is online; the command waits for the next one"
     return f"members online: {len(members.connections)}"
 
 

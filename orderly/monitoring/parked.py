@@ -134,7 +134,7 @@ def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
     """
     path = path.resolve()  # a link to it stays one
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     count = 0
     with replacing(path) as file:
         for message in messages:
@@ -187,7 +187,8 @@ def _unheard(_: int | str) -> None:
 class ParkedMessages:
     """The parked keys of one group. Not thread-safe; every method blocks.
 
-    Every method raises OrderlyError if no name server answers, or lists a park topic of the group.
+    Every method raises OrderlyError if no name server answers, or none lists a park topic of the
+    group.
 
     Args:
         client: of the cluster.
@@ -195,7 +196,7 @@ class ParkedMessages:
         topic: only keys of this source topic; None: of all.
 
     Raises:
-        ConfigError: a name no broker takes.
+        ConfigError: a name that brokers refuse.
     """
 
     def __init__(self, client: Client, group: str, topic: str | None = None) -> None:
@@ -212,7 +213,7 @@ class ParkedMessages:
         return Listing(tuple(keys), tuple(queue for queue, _ in found), unknown)
 
     def keys(self) -> tuple[tuple[str, Key], ...]:
-        """Source topic and key of all that is parked; reads the records only.
+        """Source topic and key of everything that is parked. Reads only the records.
 
         Raises:
             OrderlyError: a queue could not be read.
@@ -224,7 +225,7 @@ class ParkedMessages:
         """The parked messages of a key, in the order in which they will be released.
 
         Raises:
-            ConfigError: it is not parked, or in several topics.
+            ConfigError: the key is not parked, or is parked in several topics.
             OrderlyError: a broker does not answer, or has deleted one of them meanwhile.
         """
         for queue, parked in self._queues.holders(key):
@@ -253,22 +254,22 @@ class ParkedMessages:
         on_progress: OnProgress = _unheard,
         on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
-        """Have a key's parked messages run by the queue's owner, and the key go on live.
+        """Run a key's parked messages at the queue's owner; then the key goes on live.
 
         Args:
             key: a parked one.
-            patience: seconds without a word of the owner after which the wait ends.
-            on_progress: gets how many messages are done so far.
-            on_sent: gets a line, for people, when the command is stored.
+            patience: stop waiting after this many seconds without a sign from the owner.
+            on_progress: called with the number of messages done so far.
+            on_sent: called with a line of text, for people, when the command is stored.
 
         Returns:
-            One outcome for each queue in which it is parked: one, unless the topic's queues or
-            the key function changed meanwhile.
+            One outcome for each queue in which the key is parked: a single one, unless the topic's
+            queues or the key function changed meanwhile.
 
         Raises:
             NotParked: the key is not parked; nothing was sent.
             ConfigError: it is parked in several topics; nothing was sent.
-            OrderlyError: nobody answered, or what is parked is not known; the text says which.
+            OrderlyError: no owner answered, or it is not known what is parked; the text says which.
         """
         return self._command(Verb.RELEASE, key, patience, on_progress, on_sent)
 
@@ -280,10 +281,10 @@ class ParkedMessages:
         on_progress: OnProgress = _unheard,
         on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
-        """Have a key's messages run without acknowledging any, to see which would succeed.
+        """Run a key's parked messages without acknowledging any, to see which would succeed.
 
-        Only by a handler that says it can (a listener made with dry_run=True). Otherwise as
-        `release`.
+        Works only with a handler that supports it (a listener made with dry_run=True). Otherwise
+        like `release`.
         """
         return self._command(Verb.TRY, key, patience, on_progress, on_sent)
 
@@ -294,17 +295,18 @@ class ParkedMessages:
         dry_run: bool = False,
         patience: float = PATIENCE,
     ) -> Iterator[Ended]:
-        """Have the messages of several parked keys run, as `release` or `try_` does with one.
+        """Run the messages of several parked keys, as `release` or `try_` does for one.
 
-        In each queue one key after the other, in the order given; queues go on side by side.
+        In each queue keys run one after the other, in the order given; queues run in parallel.
 
         Args:
-            keys: source queue and key of each, as `list` has them.
+            keys: source queue and key of each, as `list` returns them.
             dry_run: acknowledge none.
-            patience: seconds without a word of an owner after which its queue is given up.
+            patience: give up a queue after this many seconds without a sign from its owner.
 
         Yields:
-            Queue, key, and its outcome, or an error if that is not known or was not tried.
+            Queue, key, and its outcome; or an error if the outcome is not known or the key was not
+            tried.
 
         Raises:
             OrderlyError: the wait was interrupted (Ctrl-C).
@@ -324,7 +326,7 @@ class ParkedMessages:
         on_progress: OnProgress = _unheard,
         on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
-        """Have a key's parked messages settled without being run, for good; as `release`."""
+        """Discard a key's parked messages: they never run. Arguments and errors as `release`."""
         return self._command(Verb.DROP, key, patience, on_progress, on_sent)
 
     def add(
@@ -335,22 +337,23 @@ class ParkedMessages:
         patience: float = PATIENCE,
         on_sent: OnSent = _unheard,
     ) -> Added:
-        """Have a key parked that blocks: the messages that wait now, and all later ones.
+        """Park a key that blocks: the messages that wait now, and all later ones.
 
-        Which queue a key is in only its owner knows for sure, so the owners of all queues of the
-        topic are asked. The key may wait after a failure or be suspended; a call of the handler
-        that runs with it is waited for. An owner that finds the command minutes later refuses it.
+        Only the owner of a queue knows for sure whether a key is in it, so the owners of all queues
+        of the topic are asked. It works also while the key waits after a failure or is suspended; a
+        running handler call is waited for. An owner that finds the command minutes later refuses
+        it.
 
         Args:
-            key: one that is not parked.
+            key: a key that is not parked.
             dry_run: only ask whether it would be parked, and how many messages of it wait.
-            patience: seconds without a word of an owner after which the wait ends.
-            on_sent: gets a line, for people, when the commands are stored.
+            patience: stop waiting after this many seconds without a sign from an owner.
+            on_sent: called with a line of text, for people, when the commands are stored.
 
         Raises:
             ConfigError: the group has parked keys of several topics, so that one must be named, or
                 its members do not keep order by key; nothing was sent.
-            OrderlyError: nobody is online, and nothing was sent; or the wait was interrupted.
+            OrderlyError: no member is online, and nothing was sent; or the wait was interrupted.
         """
         queues = self._queues.all()
         topics = sorted({queue.queue.topic for queue in queues})
@@ -386,8 +389,8 @@ class ParkedMessages:
             if info.properties.get("order") == "key":
                 return
         raise ConfigError(
-            f"the members of group {self._group} keep order by queue: only with order='key' a key"
-            f" of {topic} can be parked; nothing was sent"
+            f"the members of group {self._group} keep order by queue, and only order='key' can"
+            f" park a key of {topic}; nothing was sent"
         )
 
     def _command(
@@ -405,10 +408,11 @@ class ParkedMessages:
     def export(self, path: Path) -> Exported:
         """Write all parked messages to a file, one JSON object a line.
 
-        The file appears, or is replaced, when it is whole.
+        The file appears, or is replaced, only when it is complete.
 
         Raises:
-            OrderlyError: a queue could not be read: a part is never passed off as the whole.
+            OrderlyError: a queue could not be read; a part is never written as if it were
+                everything.
             OSError: the file cannot be written.
         """
         gone = 0
@@ -427,14 +431,14 @@ class ParkedMessages:
     def keepalive(
         self, older_than: float | None = None, on_progress: OnProgress = _unheard
     ) -> Renewal:
-        """Append again what is old, so that the broker's removal by age does not reach it.
+        """Store old parked messages again before the broker deletes them by their age.
 
-        Safe beside running members: what was released meanwhile is not parked on record, so the
-        new copy does not count. Of two copies one counts.
+        Safe beside running members: a message that was released meanwhile is no longer on record as
+        parked, so its new copy does not count. Of two copies one counts.
 
         Args:
-            older_than: seconds since the copy was stored; None: half of what the broker keeps.
-            on_progress: gets how many were appended so far.
+            older_than: seconds since the copy was stored; None: half of the broker's retention.
+            on_progress: called with the number of messages stored so far.
         """
         appended = 0
 

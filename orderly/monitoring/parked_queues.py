@@ -184,8 +184,8 @@ def _on_record(state_queue: MessageQueue, park_queue: MessageQueue) -> Dialogue[
     found, damaged = yield from StateReader(state_queue, end).newest(before=end)
     if damaged:
         raise OrderlyError(
-            f"a record of {state_queue} is damaged, so what is parked is not known; the queue's"
-            " next owner finds it out and writes it anew"
+            f"a record of {state_queue} is damaged, so the parked keys are not known; the queue's"
+            " next owner finds the damage and writes the record again"
         )
     if found is None:  # never written, or deleted by age
         rebuilt = yield from rebuild(park_queue)
@@ -286,10 +286,10 @@ def _not_parked(group: str, key: Key, unknown: Unknown) -> OrderlyError:
     if unknown:
         queue, error = unknown[0]
         return OrderlyError(
-            f"whether key {key!r} is parked in group {group} is not known, since {queue} could not"
-            f" be read ({error}); nothing was done"
+            f"it is not known whether key {key!r} is parked in group {group}, because {queue}"
+            f" could not be read ({error}); nothing was done"
         )
     return NotParked(
-        f"key {key!r} is not parked in group {group}: `orderly parked list {group}` shows which"
-        " are; a number is another key than its text (--int)"
+        f"key {key!r} is not parked in group {group}: `orderly parked list {group}` shows the"
+        " parked keys; if the key is a number, give --int"
     )

@@ -304,12 +304,12 @@ class Findings:
             yield self._about_unknown_rule()
             return
         if not self.mixed:
-            yield f"All keys lie where {self._shown(self.explained[0])} puts them."
+            yield f"All keys are where {self._shown(self.explained[0])} puts them."
             return
         yield (
             f"Producers place keys in different ways: {self._parts()}. A key that several of them"
-            " send lies in several queues. Let all use one selector; after a change of the number"
-            " of queues let consumers finish what was stored before."
+            " send is in several queues. Let all use one selector. After a change of the number of"
+            " queues, let consumers finish the messages stored before."
         )
 
     def _about_unknown_rule(self) -> str:
@@ -318,12 +318,12 @@ class Findings:
             return "The topic has one queue, so every selector puts every key there."
         if self.fitting:
             return (
-                f"{_named(self.fitting)} puts all of them there, which may be chance:"
-                f" {counted(self.keys, 'key')} are too few to tell."
+                f"{_named(self.fitting)} puts all of them there, which can be chance:"
+                f" {counted(self.keys, 'key')} are too few to be sure."
             )
         return (
-            "No selector known here explains where they lie: producers choose in a way of their"
-            f" own, or {counted(self.keys, 'key')} are too few to tell."
+            "No known selector explains where they are: producers choose in their own way, or"
+            f" {counted(self.keys, 'key')} are too few to be sure."
         )
 
     def _parts(self) -> str:

@@ -1,4 +1,4 @@
-"""More queues for a topic whose keys keep their order: drained first, or not at all.
+"""More queues for a topic whose keys keep their order: only after it is drained.
 
 A key's queue is its hash modulo the number of queues, so more queues move keys; a message in its
 new queue may be handled before earlier ones in the old queue. Nothing must be left in those.
@@ -136,7 +136,7 @@ class Wait:
         )
 
     def unknown(self, error: OrderlyError, now: float) -> None:
-        """A look failed: the silence begins anew."""
+        """A look failed: the silence starts over."""
         self.reason = f"not known: {error}"
         self._still_since = now
 
@@ -149,8 +149,8 @@ class Wait:
         if now - self._began >= self._patience.timeout:
             raise OrderlyError(
                 f"the topic was not drained within {self._patience.timeout:g} s: {self.reason}."
-                " `orderly backlog explain <group>` says why a group is behind; one that is"
-                " gone for good, or need not be waited for, is left out with --ignore-group"
+                " `orderly backlog explain <group>` says why a group is behind; use --ignore-group"
+                " for a group that is gone for good, or that you need not wait for"
             )
 
 
@@ -227,14 +227,14 @@ def make_plan(
         most = max(config.read_queues, config.write_queues)
         if most > queues:
             raise ConfigError(
-                f"topic {topic} has {most} queues on broker {name}, more than {queues}: only"
-                " growing is done here, since shrinking would strand what is in the last queues."
-                f" Give --queues {most} or more"
+                f"topic {topic} has {most} queues on broker {name}, more than {queues}: this"
+                " command only adds queues, because fewer queues would strand the messages in the"
+                f" last ones. Give --queues {most} or more"
             )
         if Permission.READ not in Permission(config.perm):
             raise ConfigError(
-                f"topic {topic} may not be read on broker {name}, so it cannot be drained:"
-                f" set its permission to 6 (mqadmin updateTopicPerm -t {topic} -p 6)"
+                f"topic {topic} is not readable on broker {name}, so it cannot be drained: set its"
+                f" permission to 6 (mqadmin updateTopicPerm -t {topic} -p 6)"
             )
     return GrowthPlan(topic, queues, dict(present))
 
@@ -320,16 +320,16 @@ def _changed(
 
 def _not_written(watch: float) -> Steps:
     """See that nobody writes."""
-    yield Notice(f"watching for {watch:g} s whether it is written to")
+    yield Notice(f"watching for {watch:g} s for new messages")
     before: DrainStatus = yield CheckDrained()
     yield Pause(watch)
     after: DrainStatus = yield CheckDrained()
     count = new_messages(before, after)
     if count:
         raise OrderlyError(
-            f"the topic is written to: {count} messages in the last {watch:g} s. Stop its producers"
-            " first, or give them the new layout as their pin, with which they wait by themselves;"
-            " nothing was changed"
+            f"the topic still gets messages: {count} messages in the last {watch:g} s. Stop its"
+            " producers first, or pin them to the new layout, so that they wait; nothing was"
+            " changed"
         )
 
 
@@ -355,20 +355,20 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
     """Undo; if that fails somewhere, that is the error to raise."""
     if not touched:
         return
-    yield Notice("putting the topic back as it was")
+    yield Notice("restoring the topic")
     left = yield from _each(touched)
     if left:
         raise OrderlyError(
-            f"{topic} could not be put back as it was on broker {_names(left)}, where it may still"
-            " be closed for writing: run the command again when the broker is there (it goes on"
-            f" from there), or mqadmin updateTopicPerm -t {topic} -p 6. It was put back because:"
-            f" {str(cause) or 'it was interrupted'}"
+            f"{topic} could not be restored on broker {_names(left)}, where it can still be closed"
+            " for writing: run the command again when the broker is back (it continues from"
+            f" there), or mqadmin updateTopicPerm -t {topic} -p 6. The command tried to restore it"
+            f" because: {str(cause) or 'the command was interrupted'}"
         ) from cause
     closed = [name for name, config in touched.items() if not writable(config)]
     if closed:
         yield Notice(
-            f"it was closed for writing on broker {', '.join(closed)} before this run, and is so"
-            f" again: run the command again, or mqadmin updateTopicPerm -t {topic} -p 6"
+            f"it was closed for writing on broker {', '.join(closed)} before this run, and is"
+            f" closed again now: run the command again, or mqadmin updateTopicPerm -t {topic} -p 6"
         )
 
 
@@ -376,8 +376,8 @@ def _opened(plan: GrowthPlan) -> Steps:
     left = yield from _each(plan.grown)
     if left:
         raise OrderlyError(
-            f"{plan.topic} is drained and has its queues, but is still closed for writing on broker"
-            f" {_names(left)}: run the command again, it goes on from there"
+            f"{plan.topic} is drained and has its queues, but is still closed for writing on"
+            f" broker {_names(left)}: run the command again; it continues from there"
         ) from next(iter(left.values()))
     yield Notice("writing is open again")
 
@@ -385,7 +385,7 @@ def _opened(plan: GrowthPlan) -> Steps:
 def _each(
     settings: Mapping[str, TopicConfig],
 ) -> Generator[Step, Any, dict[str, BaseException]]:
-    """Do it on every broker whatever happens; what failed, by broker."""
+    """Do it on every broker, even if some fail; returns the failures by broker."""
     left: dict[str, BaseException] = {}
     for broker, config in settings.items():
         try:
@@ -456,7 +456,7 @@ def _behind(group: GroupStatus, topic: str) -> Behind | None:
     """What a group has not finished of a topic; None: nothing."""
     counts = [_left(row) for row in group.topics[topic].rows()]
     if None in counts:
-        return Behind(group.group, None, "never committed in some queue, or not to be read")
+        return Behind(group.group, None, "never committed in some queue, or it could not be read")
     total = sum(count for count in counts if count is not None)
     return Behind(group.group, total) if total else None
 
@@ -543,8 +543,8 @@ class TopicGrowth:
     def producers(self) -> dict[str, int] | None:
         """How many producers are connected, by group; None: not known.
 
-        Of whatever topic: which ones they send to nobody knows, and an idle one shows nowhere else.
-        That of every Java client, consumers too, is left out.
+        Of all topics, since a broker does not know which ones a producer sends to. Only here an
+        idle producer shows. The producer inside every Java client, consumers too, is left out.
         """
         try:
             found = self._client.groups.producers()

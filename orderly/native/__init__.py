@@ -1,7 +1,7 @@
-"""Ordered messages over librocketmq, RocketMQ's C++ client, for who must go through it.
+"""Ordered messages over librocketmq, RocketMQ's C++ client, for programs that must use it.
 
-The same selectors and the same listener as everywhere; docs/how-to/native.md says what this
-driver cannot do. Nothing of the library is loaded before one of these is made.
+It has the same selectors and the same listener as the rest of orderly; docs/how-to/native.md says
+what this driver cannot do. librocketmq is loaded only when one of these objects is made.
 """
 
 from orderly.native.consumer import NativeConsumer

@@ -30,9 +30,9 @@ class NativeConsumer:
         with consumer.subscribe("orders"):
             stop.wait()
 
-    A group that is new begins at the end of its topics: librocketmq has no setting for it; set
-    its offsets before it starts (`orderly offsets reset`). Thread-safe. It ends with the process,
-    if nobody ends it before.
+    A new group begins at the end of its topics: librocketmq has no setting for that. To begin
+    elsewhere, set the group's offsets before it starts (`orderly offsets reset`). Thread-safe. The
+    consumer ends with the process at the latest.
 
     Args:
         group: the consumer group.
@@ -40,7 +40,7 @@ class NativeConsumer:
         namesrv: "host:port;host:port" of the name servers; wins over the config's.
         config: name servers, namespace and keys; `tls` is refused.
         threads: how many queues are handled side by side, at most.
-        library: None: the listener's, whose messages no other can read.
+        library: None: the listener's, because only that library can read its messages.
 
     Raises:
         ConfigError: a setting outside its range, no name server, not a native listener, or one of
@@ -118,10 +118,13 @@ class NativeConsumer:
         """Wait for the messages that are being handled, then leave the group. Idempotent.
 
         Raises:
-            LifecycleError: called by the listener's function: it would wait for itself.
+            LifecycleError: called by the listener's function, which would wait for itself.
         """
         if getattr(self._inside, "handling", False):
-            raise LifecycleError("the listener's function cannot close its consumer: let another")
+            raise LifecycleError(
+                "the listener's function cannot close its own consumer: close it from another"
+                " thread"
+            )
         self._life.finish()
         self._dead_letters.close()
 
@@ -135,15 +138,15 @@ class NativeConsumer:
 
     def pause(self, *_queues: object) -> NoReturn:
         """Raise UnsupportedByDriver: OrderlyConsumer can."""
-        raise refusal("pausing of queues")
+        raise refusal("pausing queues")
 
     def seek(self, *_queue_and_position: object) -> NoReturn:
         """Raise UnsupportedByDriver: OrderlyConsumer can."""
-        raise refusal("setting of offsets")
+        raise refusal("setting offsets")
 
     def suspend(self, *_seconds: object) -> NoReturn:
         """Raise UnsupportedByDriver: a handler of OrderlyConsumer can."""
-        raise refusal("suspension of a message for some seconds")
+        raise refusal("suspending a message for some seconds")
 
     def commit(self) -> NoReturn:
         """Raise UnsupportedByDriver: a handler of OrderlyConsumer can."""
@@ -155,11 +158,11 @@ class NativeConsumer:
 
     def parked(self) -> NoReturn:
         """Raise UnsupportedByDriver: OrderlyConsumer can."""
-        raise refusal("parking of a key")
+        raise refusal("parking a key")
 
     def backlog(self) -> NoReturn:
         """Raise UnsupportedByDriver; `orderly backlog` measures this group as any other."""
-        raise refusal("count of a backlog (`orderly backlog` measures any group's)")
+        raise refusal("counting a backlog (`orderly backlog` measures any group's)")
 
     # --------------------------------------------------------------------------------------------
 
@@ -174,7 +177,7 @@ class NativeConsumer:
         library = self._library
         self._handle = library["CreatePushConsumer"](self._dead_letters.group.encode())
         if not self._handle:
-            raise NativeCallFailed("CreatePushConsumer gave no consumer: is memory short?")
+            raise NativeCallFailed("CreatePushConsumer returned no consumer: is memory short?")
         try:
             connect(library, "PushConsumer", self._handle, self._config, instance_name())
             library.do("SetPushConsumerThreadCount", self._handle, self._threads)

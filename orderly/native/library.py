@@ -124,9 +124,9 @@ NEWER: Mapping[str, Signature] = {
 VARIABLE = "ORDERLY_LIBROCKETMQ"
 HOW_TO_GET_IT = (
     "librocketmq is on no package registry: its project, apache/rocketmq-client-cpp, has packages"
-    " for some systems among its releases on GitHub, and builds it with its build.sh;"
+    " for some systems among its releases on GitHub, and a build.sh that builds it;"
     f" then set {VARIABLE} to the path of librocketmq.so."
-    " OrderlyProducer and OrderlyConsumer do without it"
+    " OrderlyProducer and OrderlyConsumer do not need it"
 )
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 _USUAL = tuple(
@@ -137,8 +137,8 @@ _USUAL = tuple(
 def find_library() -> str | None:
     """Return where librocketmq is, or None.
 
-    ORDERLY_LIBROCKETMQ wins, whatever it names; then the one within rocketmq-client-python, then
-    the system's.
+    ORDERLY_LIBROCKETMQ always wins; then comes the one in rocketmq-client-python, then the
+    system's.
     """
     if named := os.environ.get(VARIABLE):
         return named
@@ -170,7 +170,7 @@ class Library:
         path: of the library.
 
     Raises:
-        NativeLibraryError: there is none, or it cannot be loaded.
+        NativeLibraryError: not found, or it cannot be loaded.
     """
 
     def __init__(self, path: str | None = None) -> None:
@@ -183,7 +183,7 @@ class Library:
         except OSError as error:
             raise NativeLibraryError(
                 f"librocketmq at {found} cannot be loaded: {error}; it must be built for this"
-                f" machine, and what it links to be installed. {HOW_TO_GET_IT}"
+                f" machine, and the libraries it links to must be installed. {HOW_TO_GET_IT}"
             ) from error
         self._calls = {
             name: call
@@ -218,7 +218,7 @@ class Library:
         if missing := self.missing(names):
             raise NativeLibraryError(
                 f"librocketmq at {self.path} lacks {', '.join(missing)}: it is older than what"
-                f" this needs (docs/how-to/native.md), or not librocketmq at all. {HOW_TO_GET_IT}"
+                f" this needs (docs/how-to/native.md), or not librocketmq. {HOW_TO_GET_IT}"
             )
 
     def do(self, name: str, *arguments: Any) -> None:
@@ -273,7 +273,7 @@ class Life:
         self._check_process()
         with self._changed:
             if self._started or self._closed:
-                raise LifecycleError(f"a {self._what} is started once; make a new one")
+                raise LifecycleError(f"a {self._what} can be started only once; make a new one")
             self._start()
             self._started = True
         _running[id(self)] = self
@@ -347,13 +347,14 @@ def check_driver(config: ClientConfig | None, namesrv: str) -> ClientConfig:
     settings = at_name_server(config, namesrv)
     if settings.tls or settings.security_token:
         raise UnsupportedByDriver(
-            "tls and security_token are not for the native driver: librocketmq cannot check a"
-            " server's certificate as tls_verify says; use OrderlyProducer and OrderlyConsumer"
+            "the native driver does not support tls and security_token: librocketmq cannot check a"
+            " server's certificate the way tls_verify asks for; use OrderlyProducer and"
+            " OrderlyConsumer"
         )
     if settings.broker_hosts:
         raise UnsupportedByDriver(
-            "broker_hosts is not for the native driver: librocketmq connects to every address that"
-            " a name server lists; use OrderlyProducer and OrderlyConsumer"
+            "the native driver does not support broker_hosts: librocketmq connects to every"
+            " address that a name server lists; use OrderlyProducer and OrderlyConsumer"
         )
     return settings
 

@@ -1,8 +1,8 @@
 """The listener over librocketmq: a callback whose answer says what came of the message.
 
 For our NativeConsumer, and for `rocketmq.client.PushConsumer(group, orderly=True).subscribe(topic,
-callback)` of rocketmq-client-python. In that package a raise ends in whatever the C call's return
-slot holds, and a 0 there acknowledges the message; so nothing is ever raised here.
+callback)` of rocketmq-client-python. In that package an exception leaves a random return value for
+the C call, and a 0 acknowledges the message; so nothing is ever raised here.
 
 librocketmq brings a failed message again within a second (after 15 times: 5 s) and takes no wish;
 the more it pulls meanwhile, the sooner. So a wait is kept by turning the message away until then
@@ -73,8 +73,8 @@ class Reading:
         if BODY_LENGTH not in library and not text_bodies:
             raise NativeLibraryError(
                 f"librocketmq at {library.path} lacks {BODY_LENGTH}, so a body would end at its"
-                " first NUL: build it from its project's newest sources, say text_bodies=True if"
-                " no body of yours holds one, or use OrderlyConsumer"
+                " first NUL: build it from its project's newest sources, pass text_bodies=True if"
+                " none of your bodies contains a NUL, or use OrderlyConsumer"
             )
         self.library = library
         self._names = tuple(dict.fromkeys((*_KNOWN, *properties)))
@@ -131,10 +131,10 @@ def _decoded(text: bytes | None) -> str:
 
 
 def refusal(what: str) -> UnsupportedByDriver:
-    """Return the error that says that the native driver has no `what`, and who has."""
+    """Return the error: the native driver does not support `what`; OrderlyConsumer does."""
     return UnsupportedByDriver(
-        f"librocketmq has no {what}: use orderly.OrderlyConsumer, which speaks to the brokers"
-        " itself (docs/how-to/native.md)"
+        f"librocketmq does not support {what}: use orderly.OrderlyConsumer, which talks to the"
+        " brokers itself (docs/how-to/native.md)"
     )
 
 
@@ -146,16 +146,16 @@ class NativeContext(ConsumeContext):
     @property
     def deadline(self) -> float:
         """Not to be had: raises UnsupportedByDriver."""
-        raise refusal("deadline of a queue's lock")
+        raise refusal("the deadline of a queue's lock")
 
     @property
     def lost(self) -> Lost:
         """Not to be had: raises UnsupportedByDriver."""
-        raise refusal("word of a lost lock")
+        raise refusal("reporting a lost lock")
 
     def extend(self) -> float:
         """Not to be had: raises UnsupportedByDriver."""
-        raise refusal("renewing of a lock by hand")
+        raise refusal("renewing a lock by hand")
 
 
 _MOST = 10_000  # messages; each queue has one that failed
@@ -228,9 +228,10 @@ class NativeListener:
     """See `listener`, which makes it. Thread-safe if the function is.
 
     Args:
-        handler: the listener that is asked about each message.
+        handler: the listener that handles each message.
         reading: of the library whose messages are delivered.
-        dead_letters: where they go, and of which group; None: nowhere, so they block.
+        dead_letters: where dead letters go, and of which group; None: nowhere, so such messages
+            block.
     """
 
     def __init__(
@@ -246,7 +247,7 @@ class NativeListener:
         self._log = get_logger("orderly.native", redact=self._redacts)
 
     def __call__(self, message: Any) -> ConsumeStatus:
-        """Handle a message; raises nothing, whatever happens.
+        """Handle a message; never raises.
 
         Args:
             message: of rocketmq-client-python, or the C side's pointer to one.
@@ -263,11 +264,11 @@ class NativeListener:
 
     @property
     def library(self) -> Library:
-        """Whose messages it reads."""
+        """The library whose messages it reads."""
         return self._reading.library
 
     def serving(self, dead_letters: DeadLetters) -> NativeListener:
-        """Return this listener for a group's consumer, with a memory of its own for waits."""
+        """Return this listener for a group's consumer, with its own memory of waits."""
         return NativeListener(self._handler, self._reading, dead_letters)
 
     def _log_failure(self, received: ReceivedMessage | None, error: BaseException) -> None:
@@ -325,23 +326,23 @@ def listener(
     properties: Iterable[str] = (),
     **settings: Unpack[Settings],
 ) -> NativeListener:
-    """Make a callback for librocketmq of a function for one message.
+    """Turn a single-message function into a callback for librocketmq.
 
         consumer = rocketmq.client.PushConsumer("shipping", orderly=True)
         consumer.subscribe("orders", native.listener(ship, on_poison="skip"))
 
-    A failing message is tried again in place, the rest of its queue behind it: when its wait is
-    over and librocketmq brings it again, which is a second later or less (five after fifteen
-    times). The verdict and "block", "skip" and "dead_letter" are those of `orderly.listener`;
-    tokens and locks are not to be had.
+    A failing message is retried in place, and the rest of its queue waits. The retry comes when its
+    wait is over and librocketmq delivers it again, at most a second later (five after fifteen
+    times). The verdict and "block", "skip" and "dead_letter" work as in `orderly.listener`; there
+    are no tokens and locks.
 
     Args:
         function: as for `orderly.listener`, plain; or a Listener, whose settings hold.
         dead_letters: where dead letters go; a NativeConsumer brings its own.
-        library: whose messages come; None: that of rocketmq-client-python where it is imported,
-            else the one that is found.
-        text_bodies: no body holds a NUL; needed with releases of librocketmq up to 2.2.0.
-        properties: names of your own properties to have in `message.properties`.
+        library: the library that delivers the messages. None: that of rocketmq-client-python where
+            it is imported, else the one that is found.
+        text_bodies: promise that no body contains a NUL byte; needed with librocketmq up to 2.2.0.
+        properties: names of your own properties to include in `message.properties`.
         settings: those of `orderly.listener`.
 
     Raises:
@@ -363,10 +364,12 @@ def _supported(function: Function | Listener, settings: Settings) -> Listener:
         UnsupportedByDriver: it is made for nothing else.
     """
     if isinstance(function, AsyncListener) or is_async(function):
-        raise refusal("loop for coroutines")
+        raise refusal("async functions")
     if isinstance(function, Listener):
         if settings:
-            raise ConfigError("a listener has its settings already: pass its function, or none")
+            raise ConfigError(
+                "this listener already has settings: pass its function instead, or pass no settings"
+            )
         rules = function.rules
         settings = cast(
             "Settings", {each.name: getattr(rules, each.name) for each in fields(rules)}
@@ -374,9 +377,9 @@ def _supported(function: Function | Listener, settings: Settings) -> Listener:
         function = cast("Function", cast("Any", function).__wrapped__)
     rules = Rules(**settings)
     if rules.parks:
-        raise refusal("parking of a key")
+        raise refusal("parking a key")
     if rules.retry.extend:
-        raise refusal("renewing of a lock before a retry")
+        raise refusal("renewing a lock before a retry")
     return Listener(_checked(function), **settings)
 
 
@@ -390,9 +393,9 @@ def _checked(function: Function) -> Function:
         except UnsupportedByDriver as error:
             return Block(str(error))
         if isinstance(answer, Park):
-            return Block(str(refusal("parking of a key")))
+            return Block(str(refusal("parking a key")))
         if isinstance(answer, Suspend) and answer.seconds is not None:
-            return Block(str(refusal("suspension of a message for some seconds")))
+            return Block(str(refusal("suspending a message for some seconds")))
         return answer
 
     return checked
@@ -436,8 +439,8 @@ class DeadLetters:
             message: as librocketmq delivered it.
 
         Raises:
-            DataLost: no broker has it any more.
-            OrderlyError: it is not stored, or nobody knows.
+            DataLost: no broker has the message any more.
+            OrderlyError: it is not stored, or that is not known.
         """
         with self._opening:
             self._client.start()

@@ -2,7 +2,7 @@
 
 A callback calls our selectors. It gets the number of queues, nothing more, and what it returns is
 used unchecked. It cannot refuse either, and an exception would count as 0, the first
-queue. So whatever is wrong is kept, and the message is given a topic that no broker takes.
+queue. So an error is kept, and the message gets a topic that no broker accepts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Layouts:
     """How many queues each topic has, pinned. Thread-safe.
 
     Args:
-        layout: "strict": what the first send sees; "loose": whatever each send sees; or a pin.
+        layout: "strict": what the first send sees; "loose": what each send sees; or a pin.
 
     Raises:
         ConfigError: a pin that cannot be read.
@@ -87,7 +87,7 @@ class Layouts:
                 f"{topic} has {size} queues but this producer is pinned to {len(pinned)}: sending"
                 " now would move keys to other queues and break their order. If a broker is down,"
                 " wait until it is back; if the queues were changed on purpose, stop all producers"
-                " of the topic, let the consumers catch up, then start them anew"
+                " of the topic, let the consumers catch up, then start them again"
             )
         return pinned
 
@@ -148,7 +148,9 @@ class Placement:
         if self.error is not None:
             raise self.error
         if self.queue is None:
-            raise SendFailed("librocketmq did not ask the selector: the message is in any queue")
+            raise SendFailed(
+                "librocketmq did not ask the selector: the message can be in any queue"
+            )
         return self.queue
 
 
@@ -183,7 +185,7 @@ def native_message(
     """
     handle = library["CreateMessage"](topic.encode())
     if not handle:
-        raise NativeCallFailed("CreateMessage gave no message: is memory short?")
+        raise NativeCallFailed("CreateMessage returned no message: is memory short?")
     try:
         library.do("SetByteMessageBody", handle, body, len(body))
         for name, text in properties.items():
@@ -195,19 +197,19 @@ def native_message(
 
 _STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 _NO_RETRIES = 0  # any other number has librocketmq retry on ANOTHER queue: out of order
-_LARGEST = 2**31 - 1  # a C int; more would begin anew below 0, unheard
+_LARGEST = 2**31 - 1  # a C int; more would silently wrap below 0
 _SOME_ARGUMENT = 1  # a null pointer is refused; nothing reads it
 
 
 class NativeOrderlyProducer:
     """Sends messages through librocketmq so that those of one sharding key share a queue.
 
-    A send waits for the broker's answer, and is never repeated: librocketmq would repeat it on
-    another queue. So the order of a key is the order of the calls, as long as one thread at a time
-    sends it. After a SendFailed the message may be stored all the same: who sends it again before
-    later ones of its key may store it twice, but its first copy is in order.
+    A send waits for the broker's answer and is never repeated, because librocketmq would repeat it
+    on another queue. So the order of a key is the order of the calls, as long as one thread at a
+    time sends it. After a SendFailed the message can be stored nevertheless. If you send it again
+    before later messages of its key, it can be stored twice, but its first copy is in order.
 
-    Thread-safe. It ends with the process, if nobody ends it before.
+    Thread-safe. The producer ends with the process at the latest.
 
         with NativeOrderlyProducer(namesrv="localhost:9876") as producer:
             producer.send(Message("orders", b"created", sharding_key="order-1001"))
@@ -216,7 +218,7 @@ class NativeOrderlyProducer:
         group: the producer group.
         namesrv: "host:port;host:port" of the name servers; wins over the config's.
         config: name servers, namespace and keys; `tls` is refused.
-        selector: which queue a message goes to, unless a call says otherwise.
+        selector: chooses the queue of a message, unless a call gives another selector.
         layout: "strict": the number of queues that the first send to a topic sees is pinned;
             "loose": it may change; or a pin such as "broker-a:8;broker-b:8".
         send_timeout: seconds that a send may take once it has a connection.
@@ -288,15 +290,15 @@ class NativeOrderlyProducer:
         Args:
             message: what to send.
             selector: which queue; None: the producer's.
-            arg: what the selector goes by; None: the message's sharding key.
+            arg: what the selector chooses by; None: the message's sharding key.
 
         Returns:
             Where it is stored; the broker has a name only with a pinned layout, and
             `offset_message_id` is not known.
 
         Raises:
-            SendFailed: it was not acknowledged, but may be stored; do not send later messages of
-                its key before it is dealt with.
+            SendFailed: the message was not acknowledged, but can be stored. Deal with it before you
+                send later messages of its key.
             ConfigError: (InvalidMessage) the message, its key, or the selector's answer.
             LayoutChanged: the topic's queues are not the pinned ones; nothing was sent.
             LifecycleError: the producer does not run.
@@ -311,7 +313,7 @@ class NativeOrderlyProducer:
             sending = self._aside.submit(self._send, named, properties, placement)
         except RuntimeError as error:
             raise LifecycleError(
-                "the producer is closed, or the process ends: send before"
+                "the producer is closed, or the process is ending: send earlier"
             ) from error
         return sending.result()
 
@@ -341,9 +343,9 @@ class NativeOrderlyProducer:
                 failed = error
         if failed is not None and placing.error is None:
             raise SendFailed(
-                f"a message for {message.topic} was not acknowledged; it may be stored all the"
-                " same, and what librocketmq says may not be the cause (its log has it);"
-                " send it again before any later message of its key, or give it up"
+                f"a message for {message.topic} was not acknowledged. The broker can have stored"
+                " it all the same, and librocketmq's error can be wrong about the cause (see its"
+                " log). Send it again before any later message of its key, or give it up"
             ) from failed
         queue = placing.check()
         status = _STATUSES[stored.status] if 0 <= stored.status < len(_STATUSES) else "SEND_OK"
@@ -355,7 +357,7 @@ class NativeOrderlyProducer:
             wrap(self._config.namespace, self.group).encode()
         )
         if not self._handle:
-            raise NativeCallFailed("CreateProducer gave no producer: is memory short?")
+            raise NativeCallFailed("CreateProducer returned no producer: is memory short?")
         try:
             connect(self._library, "Producer", self._handle, self._config, instance_name())
             self._library.do("SetProducerSendMsgTimeout", self._handle, self._timeout)

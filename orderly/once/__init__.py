@@ -1,8 +1,7 @@
-"""Effects that are had once: one row per key, in the transaction of the effect.
+"""Effects that happen once: one row per key, in the transaction of the effect.
 
-`rule` says whether an effect is to be had, and which row a key has; `sql` keeps the row with
-SQLAlchemy, `redis` in Redis. Both stores are imported when they are first asked for: each needs an
-extra.
+`rule` decides whether to apply an effect, and which row a key has. `sql` keeps the row with
+SQLAlchemy, `redis` in Redis. Both stores are imported on first use: each needs an extra.
 """
 
 from importlib import import_module

@@ -1,6 +1,6 @@
 """The row in Redis, checked and set by one Lua script that runs the effect as well.
 
-Redis has no transaction that could be open while a handler works: what shall happen once must be
+Redis has no transaction that could be open while a handler works: what must happen once must be
 commands for the script. A row that is set before an effect elsewhere would lose the effect at a
 crash, one that is set after it would repeat it; so there is no call without commands.
 """
@@ -43,16 +43,16 @@ class RedisOnce:
         once = RedisOnce()
         once.apply(redis, message, context, ("INCRBY", "balance:7", 5))
 
-    For one Redis server 6 or newer, and its replicas; in a Cluster row and data would have to be in
-    one slot. Thread-safe. Nothing is rolled back by Redis: if a command fails, those before it have
-    happened, and the message comes again; so put the one that can fail first, or use one.
+    For one Redis server 6 or newer, and its replicas. In a Redis Cluster, row and data would have
+    to be in one slot. Thread-safe. Redis does not roll back: if a command fails, the earlier ones
+    have run, and the message comes again. So put the command that can fail first, or use only one.
 
     Args:
-        prefix: of the rows' keys, each a hash.
+        prefix: of the Redis keys of the rows; each row is a hash.
         cluster, generation, redact: as of `Once`.
 
     Raises:
-        ConfigError: a generation that is none, or an argument of another kind.
+        ConfigError: an invalid generation, or an argument of another kind.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class RedisOnce:
     def apply(
         self, client: Redis, message: ReceivedMessage, context: Owner, *commands: Command
     ) -> Verdict:
-        """Run the commands and note it, both or neither, unless the effect is there.
+        """Run the commands and record it, both or neither, unless the effect is there already.
 
         Args:
             client: redis-py's, not a pipeline.
-            message: of a batch one after another, in their order.
+            message: with a batch, pass its messages one by one, in order.
             context: of the handler's call.
             commands: at least one.
 
         Returns:
-            APPLY, or REPEAT, DUPLICATE, each with an event; acknowledge after any of them.
+            APPLY; or REPEAT or DUPLICATE, each with an event. Acknowledge after any of them.
 
         Raises:
             LockLost, QueueRecreated: as `Once.apply`; no command was run.
-            ConfigError: no command, one that is none, or a key that cannot be stored.
+            ConfigError: no command, an invalid command, or a key that cannot be stored.
             redis.RedisError: Redis' failure, or a command's; the message comes again.
         """
         _check_client(client, Redis, Pipeline)
@@ -112,7 +112,7 @@ class RedisOnce:
 def _check_client(client: object, kind: type, pipeline: type) -> None:
     if not isinstance(client, kind) or isinstance(client, pipeline):
         raise ConfigError(
-            f"client must be a {kind.__module__}.{kind.__name__} and no pipeline, not"
+            f"client must be a {kind.__module__}.{kind.__name__}, and not a pipeline; it is a"
             f" {type(client).__name__}"
         )
 
@@ -120,8 +120,9 @@ def _check_client(client: object, kind: type, pipeline: type) -> None:
 def _arguments(came: Arrival, commands: Sequence[Command]) -> list[Any]:
     if not commands or not all(map(_is_command, commands)):
         raise ConfigError(
-            'commands must be what to run, each of words such as ("INCRBY", "balance:7", 5): an'
-            " effect outside of Redis cannot be had once by a row in Redis"
+            'commands must be Redis commands, each a sequence of words such as ("INCRBY",'
+            ' "balance:7", 5): a row in Redis cannot make an effect outside of Redis happen only'
+            " once"
         )
     token = "" if came.token is None else came.token
     words = [part for command in commands for part in (len(command), *command)]

@@ -7,7 +7,7 @@
     offset above, id among the last ones     DUPLICATE       the message's
     offset above, or no row                  APPLY           the message's
 
-It suffices because a key's messages come in order: whatever is at or below the row's offset was
+It suffices because a key's messages come in order: everything at or below the row's offset was
 applied, and nothing above it was. The rule and the names of rows are pure; `report_refusal`
 writes to the log.
 """
@@ -31,7 +31,7 @@ RECENT = 64
 
 
 class Verdict(Enum):
-    """What to do with a message. True only for APPLY, so `if once.apply(…):` reads as it acts."""
+    """What to do with a message. Only APPLY is true, so `if once.apply(…):` works."""
 
     APPLY = "apply"
     """The first time: have the effect."""
@@ -88,7 +88,7 @@ def decide(row: Row | None, arrival: Arrival) -> tuple[Verdict, Row]:
     The row never goes back: neither its offset, nor its token, nor its time.
 
     Args:
-        row: of the message's key; None if there is none yet.
+        row: of the message's key; None if it has none yet.
         arrival: the message.
     """
     if row is None:
@@ -138,7 +138,7 @@ class Owner(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the topic was made anew."""
+        """How often the topic was recreated."""
 
     @property
     def key(self) -> Hashable | None:
@@ -170,12 +170,12 @@ class Naming:
     """How rows are named.
 
     Args:
-        cluster: tells brokers of the same name in two clusters apart.
-        generation: raised by 1 to begin anew with all rows; what the consumer counts is added.
+        cluster: distinguishes brokers of the same name in two clusters.
+        generation: raised by 1 to start over with all rows; the consumer's count is added.
         redact: store and log hashes of keys, not keys.
 
     Raises:
-        ConfigError: a generation that is none, or an argument of another kind.
+        ConfigError: an invalid generation, or an argument of another kind.
     """
 
     cluster: str = ""
@@ -267,8 +267,8 @@ def _exact(key: Hashable) -> bytes:
             kind, content = b"t", b"".join(_exact(part) for part in key)
         case _:
             raise ConfigError(
-                f"a key of type {type(key).__name__} cannot be stored: have `key=` return a text,"
-                " a whole number, bytes or a tuple of these"
+                f"a key of type {type(key).__name__} cannot be stored: let `key=` return a text, a"
+                " whole number, bytes or a tuple of these"
             )
     return b"%s%d:%s" % (kind, len(content), content)
 
@@ -326,12 +326,12 @@ def report_refusal(
     if verdict is Verdict.STALE_OWNER:
         raise LockLost(
             f"{message.queue} is no longer ours: token {token} is below {found[1]}, which is stored"
-            " with this key. If somebody deleted the group's state topic, tokens begin anew: stop"
+            " with this key. If somebody deleted the group's state topic, tokens start over: stop"
             f" all members and start them with generation={place.generation + 1}"
         )
     if verdict is Verdict.RECREATED:
         raise QueueRecreated(
-            f"{message.queue} at {message.queue_offset} was stored after what is noted as applied,"
-            f" at {found[0]}: the topic was deleted and made anew. Stop all members and start them"
-            f" with generation={place.generation + 1}"
+            f"{message.queue} at {message.queue_offset} was stored after the message last applied,"
+            f" at {found[0]}: the topic was deleted and created again. Stop all members and start"
+            f" them with generation={place.generation + 1}"
         )

@@ -45,7 +45,7 @@ _INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.ins
 
 
 class Once:
-    """Says whether a message's effect is still to be had, and notes that it is.
+    """Says whether to apply a message's effect, and records that it is applied.
 
         once = Once()
         with engine.begin() as db:
@@ -55,11 +55,11 @@ class Once:
     For PostgreSQL and SQLite. Thread-safe; one for all handlers of a program will do.
 
     Args:
-        table_name: of the table; make it with `metadata.create_all(engine)` or a migration.
-        metadata: SQLAlchemy's, to have the table among your own ones.
-        cluster: any name, to tell brokers of the same name in two clusters apart.
-        generation: raise it by 1, for all members at once, to have every effect again: after a
-            deliberate reset of offsets, or when the topic was deleted and made anew.
+        table_name: of the table; create it with `metadata.create_all(engine)` or a migration.
+        metadata: SQLAlchemy's, to put the table among your own.
+        cluster: any name, to distinguish brokers of the same name in two clusters.
+        generation: raise it by 1, for all members at once, to apply every effect again: after a
+            deliberate reset of offsets, or when the topic was deleted and created again.
         redact: store and log hashes of keys, for keys that are personal data.
 
     Attributes:
@@ -67,7 +67,7 @@ class Once:
         metadata: what the table belongs to.
 
     Raises:
-        ConfigError: a generation that is none, or an argument of another kind.
+        ConfigError: an invalid generation, or an argument of another kind.
     """
 
     def __init__(
@@ -86,24 +86,24 @@ class Once:
         self.table = _table(table_name, self.metadata)
 
     def apply(self, connection: Connection, message: ReceivedMessage, context: Owner) -> Verdict:
-        """Note in the connection's transaction that the message is applied, if it is to be.
+        """Check whether to apply the message, and record it in the connection's transaction.
 
-        Have the effect in the same transaction, if and only if the result is true. A false one
-        means that the effect is there: acknowledge. Both errors roll the transaction back where
-        it is a `with engine.begin()` around the call, and acknowledge nothing.
+        If the result is true, apply the effect in the same transaction. If it is false, the effect
+        is there already: acknowledge the message. LockLost and QueueRecreated acknowledge nothing;
+        a `with engine.begin()` around the call rolls back.
 
         Args:
             connection: in a transaction of any isolation level, not in AUTOCOMMIT. Of a Session:
                 `session.connection()`.
-            message: of a batch one after another, in their order.
+            message: with a batch, pass its messages one by one, in order.
             context: of the handler's call.
 
         Returns:
-            APPLY; or REPEAT, DUPLICATE, each with an event.
+            APPLY; or REPEAT or DUPLICATE, each with an event.
 
         Raises:
-            LockLost: a later owner has been at work on the key (STALE_OWNER).
-            QueueRecreated: the topic was deleted and made anew (RECREATED).
+            LockLost: a later owner has worked on the key (STALE_OWNER).
+            QueueRecreated: the topic was deleted and created again (RECREATED).
             ConfigError: another database, AUTOCOMMIT, or a key that cannot be stored.
             sqlalchemy.exc.SQLAlchemyError: the database's failure; the message comes again.
         """
@@ -195,8 +195,8 @@ def _check_dialect(connection: Connection) -> None:
     check_kind("connection", connection, Connection, "a Connection (session.connection())")
     if connection.dialect.name not in _INSERT:
         raise ConfigError(
-            f"Once is for PostgreSQL and SQLite, not for {connection.dialect.name}: compare offset"
-            " and token in a statement of your own there"
+            f"Once supports PostgreSQL and SQLite, not {connection.dialect.name}: there, compare"
+            " offset and token in a statement of your own"
         )
 
 
@@ -209,6 +209,6 @@ def _check_transaction(connection: Connection) -> None:
         is_open = not drivers.dbapi_connection.autocommit
     if not is_open:
         raise ConfigError(
-            "the connection is in AUTOCOMMIT: the effect and the note of it must be one"
+            "the connection is in AUTOCOMMIT, but the effect and its record must be in one"
             " transaction; use `with engine.begin() as connection`"
         )

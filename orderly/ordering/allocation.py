@@ -53,17 +53,17 @@ def by_circle(
 
 
 def by_config(queues: Iterable[MessageQueue]) -> Allocation:
-    """Always the same queues for this member, whoever else is there.
+    """Always the same queues for this member, independently of the other members.
 
-    Each member is given its own list: a queue in no list is consumed by nobody, one in two lists
-    by the member that locks it first. The group's retry topic is allocated in the same way, so
-    its queues belong into a list too. Java: AllocateMessageQueueByConfig.
+    Give each member its own list. A queue in no list is not consumed; a queue in two lists is
+    consumed by the member that locks it first. The group's retry topic is allocated in the same
+    way, so its queues must be in a list too. Java: AllocateMessageQueueByConfig.
 
     Args:
         queues: this member's queues, of all its topics.
 
     Raises:
-        ConfigError: no queue, or something else than queues.
+        ConfigError: no queue, or something other than queues.
     """
     fixed = check_queues("by_config's queues", queues)
     if not fixed:
@@ -98,7 +98,7 @@ def consistent_hash(virtual_nodes: int = 10) -> Allocation:
             group, in Java too.
 
     Raises:
-        ConfigError: less than one virtual node, which would give every queue to nobody.
+        ConfigError: less than one virtual node, so that no member would get a queue.
     """
     if not is_int(virtual_nodes) or virtual_nodes < 1:
         raise ConfigError(

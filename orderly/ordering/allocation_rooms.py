@@ -1,4 +1,4 @@
-"""Allocation where brokers stand in machine rooms: consume there only, or there first."""
+"""Allocation by machine room: consume only the brokers of a room, or those first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _T = TypeVar("_T")
 def machine_room(rooms: Iterable[str]) -> Allocation:
     """Only queues of brokers named "room@name" with a room in `rooms`, shared by all members.
 
-    The queues of other brokers are consumed by nobody; this holds for the group's retry topic
-    too. All members must be given the same rooms. Java: AllocateMessageQueueByMachineRoom.
+    No member consumes the queues of other brokers, including the group's retry topic. All members
+    must have the same rooms. Java: AllocateMessageQueueByMachineRoom.
 
     Args:
         rooms: names of rooms.
@@ -67,18 +67,18 @@ class MachineRoom:
 def machine_room_nearby(
     inner: Allocation, room_of_broker: RoomOf, room_of_member: RoomOf
 ) -> Allocation:
-    """Queues go to members in the room of their broker; those of a room without one, to all.
+    """Queues go to members in the room of their broker. If a room has no member, they go to all.
 
-    Java: AllocateMachineRoomNearby, the two functions being its MachineRoomResolver.
+    Java: AllocateMachineRoomNearby; the two functions are its MachineRoomResolver.
 
     Args:
         inner: shares the queues of one room among its members.
         room_of_broker: broker name -> room.
         room_of_member: client id -> room.
 
-    Both functions must give the same answer on every member. For a broker or member without
-    a room (an empty answer) they make the allocation raise ConfigError, as in Java; the consumer
-    then keeps the queues it has.
+    Both functions must give the same answer on every member. If one returns no room (an empty
+    answer), the allocation raises ConfigError, as in Java; the consumer then keeps the queues it
+    has.
 
     Raises:
         ConfigError: something that cannot be called so, or an async function.

@@ -57,7 +57,7 @@ def retry_after(error: object, wall_clock: float) -> float | None:
 
     Looks at `error.retry_after`, then at the header Retry-After of `error.response` and of the
     error itself. Seconds, a timedelta and an HTTP date (RFC 9110) are understood; what is
-    malformed, past or beyond a year is passed over. Never raises, whatever the error's attributes
+    malformed, past or beyond a year is passed over. Never raises, with any attributes of the error
     do.
 
     Args:

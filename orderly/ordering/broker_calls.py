@@ -127,7 +127,7 @@ class RecordsRead:
     """The answer to ReadRecords.
 
     Attributes:
-        records: queue offset and body of each, rising; empty if there is none (yet).
+        records: queue offset and body of each, rising; empty if there are none (yet).
         next_offset: where to read on.
         min_offset: the oldest record the broker still has.
         stored_at: when the newest of them was stored (milliseconds since the epoch); 0: not known.
@@ -193,7 +193,7 @@ def converse(dialogue: Dialogue[Answer], perform: Callable[[Call], Any]) -> Answ
     """Run a dialogue to its end with `perform` answering each call.
 
     Raises:
-        OrderlyError: whatever `perform` raised and the dialogue did not handle.
+        OrderlyError: an error of `perform` that the dialogue did not handle.
     """
     try:
         call = next(dialogue)

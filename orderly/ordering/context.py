@@ -64,15 +64,15 @@ _NEVER_LOST = _NeverLost()
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a message that is to be parked.
+    """What is known about a message that will be parked.
 
     Attributes:
         reason: why it is parked.
-        attempts: how often it was tried; 0: not at all.
+        attempts: how often it was tried; 0: never.
         fingerprint: of the failure, for people (see `ordering.fingerprint`); None: not known.
         first_error, last_error: of its attempts; None: not known.
         error: what was raised last, for the log only.
-        evidence: what a verdict rests on, for the log only.
+        evidence: the reasons of a listener's verdict, for the log only.
     """
 
     reason: str
@@ -94,31 +94,31 @@ _NAMED: dict[str, Callable[[], Any]] = {
 
 @dataclass(slots=True)
 class ConsumeContext:
-    """One call of a handler. Used by that call's thread or coroutine only.
+    """One call of a handler. Use it only in that call's thread or coroutine.
 
-    Made by hand, in a test of a handler, it has no ownership, so it is never lost.
+    In a test you can make one yourself. It has no ownership then, so it is never lost.
 
     Attributes:
         message_queue: the queue the messages came from.
         group: the consumer group. Both as at the broker: with the client's namespace.
-        attempt: 1 for the first try of the batch's first message; counted in memory, so a
-            rebalance or a restart begins anew.
-        auto_commit: set it to False before returning to answer with SUCCESS (keep), COMMIT or
-            ROLLBACK; it holds for this call only (Java: ConsumeOrderlyContext).
+        attempt: 1 for the first try of the batch's first message; counted in memory, so it starts
+            over after a rebalance or a restart.
+        auto_commit: set it to False before you return SUCCESS (keep), COMMIT or ROLLBACK. It
+            applies to this call only (Java: ConsumeOrderlyContext).
         finished: queue offsets that `done` named.
         untried: queue offsets that `not_tried` named.
-        key: which all messages of the batch share; None: ordered by queue, or without a key.
+        key: the key that all messages of the batch share; None: ordered by queue, or without a key.
         ownership: the ownership of the queue, behind `token`, `deadline`, `lost` and `extend`.
-        max_suspend: seconds, the longest that `suspend` takes.
+        max_suspend: the longest wait that `suspend` accepts, in seconds.
         replayed: the message was parked and is being released.
-        dry_run: nothing is acknowledged whatever the handler answers: it shall leave no trace. Only
-            a handler that says it can is called so.
-        redact_keys: keys are not to be shown, in logs of the handler's either.
-        parked: queue offset -> why, of what `park` named.
-        rejected: queue offset -> reason, of what `dead_letter` named.
-        fingerprint: how it failed; set by a listener, whose answer does not say.
-        names_some: whether any of `parked`, `finished`, `untried` and `rejected` was looked at:
-            they are made then, for nearly no call needs them.
+        dry_run: nothing is acknowledged, whichever outcome the handler returns: it must leave no
+            trace. Only handlers that support a dry run are called with it.
+        redact_keys: do not show keys, not even in the handler's own logs.
+        parked: queue offset -> reason, of messages that `park` named.
+        rejected: queue offset -> reason, of messages that `dead_letter` named.
+        fingerprint: how the message failed; set by a listener, because its answer does not say.
+        names_some: whether `parked`, `finished`, `untried` or `rejected` was used; they are created
+            on first use, since most calls need none.
     """
 
     message_queue: MessageQueue
@@ -152,19 +152,20 @@ class ConsumeContext:
 
     @property
     def token(self) -> int | None:
-        """A number that rises each time the queue changes hands; None: there is none.
+        """A number that rises each time another member takes the queue; None if there is none.
 
-        Store it with what you write, and refuse a write whose number is below the stored one: so
-        not even a process that was paused and did not notice its loss can overwrite newer work.
+        Store it with your data, and refuse a write whose token is below the stored one. Then even a
+        process that was paused and did not notice the loss of its queue cannot overwrite newer
+        work.
         """
         return None if self.ownership is None else self.ownership.token
 
     @property
     def generation(self) -> int:
-        """How often the topic was deleted and made anew since the group's state topic was made.
+        """How often the topic was recreated since the group's state topic was created.
 
-        Offsets of two generations cannot be compared. Always 0 with order by queue, which keeps no
-        record of it.
+        Offsets of different generations cannot be compared. Always 0 with order by queue, which
+        keeps no record of it.
         """
         generation_of = getattr(
             self.ownership, "generation_of", None
@@ -173,31 +174,31 @@ class ConsumeContext:
 
     @property
     def deadline(self) -> float:
-        """Until when nobody else can own the queue: seconds on the system's CLOCK_BOOTTIME.
+        """Until when no other member can own the queue: seconds on the system's CLOCK_BOOTTIME.
 
-        It moves on as the consumer renews the lock, which it does by itself.
+        It moves on whenever the consumer renews the lock.
         """
         return math.inf if self.ownership is None else self.ownership.deadline
 
     @property
     def lost(self) -> Lost:
-        """Is set when the queue is no longer ours: stop, another member may have it.
+        """Set when this member no longer has the queue: stop, another member may have it.
 
-        `is_set()` may be asked anywhere; `wait(seconds)` blocks the thread, so not in a coroutine,
-        which is cancelled instead.
+        You can call `is_set()` anywhere. `wait(seconds)` blocks the thread, so do not call it in a
+        coroutine; a coroutine is cancelled instead.
         """
         return _NEVER_LOST if self.ownership is None else self.ownership.lost
 
     def extend(self) -> float:
         """Renew the queue's lock now, by a call to the broker; returns the new `deadline`.
 
-        Of use right before a step that must not be done twice. Blocks for up to a second; calls
-        at one broker share a request. Thread-safe.
+        Use it right before a step that must not happen twice. Blocks for up to a second; calls to
+        the same broker share a request. Thread-safe.
 
         Raises:
-            LockLost: the queue is no longer ours.
+            LockLost: this member no longer has the queue.
             OrderlyError: the broker did not answer, or is known to be silent (`RequestTimeout`);
-                `deadline` is what it was.
+                `deadline` is unchanged.
         """
         return math.inf if self.ownership is None else self.ownership.extend()
 
@@ -222,9 +223,9 @@ class ConsumeContext:
         return ConsumeResult.SUSPEND
 
     def done(self, message: ReceivedMessage) -> None:
-        """Say that one message of the batch is done, whatever becomes of the others.
+        """Mark one message of the batch as done, independently of the others.
 
-        It does not come again if the batch is suspended; a manual ROLLBACK brings it back. Of use
+        It does not come again if the batch is suspended; a manual ROLLBACK brings it back. Useful
         with a `batch_size` over 1.
         """
         try:
@@ -233,10 +234,10 @@ class ConsumeContext:
             raise _no_message(message) from error
 
     def not_tried(self, message: ReceivedMessage) -> None:
-        """Say that one message of the batch was not looked at, because one before it failed.
+        """Mark one message of the batch as not tried, because an earlier one failed.
 
-        It comes again without having an attempt counted against it, also if the batch is
-        acknowledged: the rest is done then; under manual commit that rest comes again, too.
+        It comes again, and no attempt is counted for it, even if the batch is acknowledged. Then
+        the rest of the batch is done; under manual commit the rest comes again, too.
         """
         try:
             self.untried.add(message.queue_offset)
@@ -246,10 +247,10 @@ class ConsumeContext:
     def dead_letter(self, message: ReceivedMessage, reason: str) -> ConsumeResult:
         """Send one message of the batch to the group's dead letters instead of trying it again.
 
-        Returns SUSPEND: `return context.dead_letter(message, "no such account")`. Once the dead
-        letter is stored the message counts as done and the queue goes on; until then it waits.
-        Answer SUCCESS instead if the rest of the batch is done; under manual commit that rest
-        comes again. A manual ROLLBACK brings back all that is in hand but this message.
+        Returns SUSPEND: `return context.dead_letter(message, "no such account")`. The queue waits
+            until the dead letter is stored; then the message counts as done. Return SUCCESS instead
+            if the rest of the batch is done; under manual commit that rest comes again. A manual
+            ROLLBACK brings back all messages in hand except this one.
 
         Args:
             message: of this batch.
@@ -268,15 +269,15 @@ class ConsumeContext:
     def park(
         self, message: ReceivedMessage, reason: str, failure: Failure | None = None
     ) -> ConsumeResult:
-        """Set the key of a message of the batch aside, from this message on; see `Park`.
+        """Park the key of one message of the batch, from this message on; see `Park`.
 
-        Returns SUSPEND: `return context.park(message, "no such account")`. What is not named done
-        by then is parked with it, in order.
+        Returns SUSPEND: `return context.park(message, "no such account")`. Messages that are not
+        marked as done by then are parked with it, in order.
 
         Args:
             message: of this batch.
             reason: for the log, and kept with the message.
-            failure: what else is known of it.
+            failure: what else is known about the failure.
 
         Raises:
             ConfigError: an argument of another kind.

@@ -44,7 +44,7 @@ class Crashes:
 
     @property
     def condemned(self) -> dict[int, int]:
-        """The offsets that no handler shall see again, with their deaths."""
+        """The offsets that no handler may see again, with their deaths."""
         return {offset: deaths for offset, deaths in self.suspects if deaths >= CONDEMNS}
 
 
@@ -53,8 +53,8 @@ NO_CRASHES = Crashes()
 
 # --- the suspects, while one owner holds the queue ------------------------------------------------
 # Suspect is what was stored when the queue was taken in a crash loop and is not finished. Each
-# message is cleared when a call of the handler with it has come back, whatever it answered; once
-# no lane can go on with anything else, whatever ended the processes is not there any more. By the
+# message is cleared when a call of the handler with it has come back, with any answer; once
+# no lane can go on with anything else, the message that ended the processes is gone. By the
 # same rule an owner that follows one death finds whether it has got further: its own end is then
 # the first again. So it has if the committed offset moved, or if its handler came back once from
 # all there was; not if other keys were finished, for so they are beside a message that kills.
@@ -71,7 +71,7 @@ class Suspects:
     Attributes:
         on: suspects are left: one message of the queue is run at a time, each after a record.
         over: `on` has ended, and that is not logged yet.
-        condemned: offsets that no handler shall see, with their deaths.
+        condemned: offsets that no handler may see, with their deaths.
         trying: the suspect that is being handled.
     """
 

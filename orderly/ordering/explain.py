@@ -15,57 +15,59 @@ class Why(StrEnum):
     """What a queue is waiting for, or what it is doing."""
 
     NOT_OWNED = "not owned: the allocation gives it to another member"
-    NOT_LOCKED = "not locked: ours by allocation, but another client holds the broker's lock"
-    NOT_TAKEN = "not taken: ours by allocation; it is about to be taken, or tried again"
-    LOCK_LOST = "lock lost: another client may have it; it is asked for again"
-    LEAVING = "being given up: a handler still runs, the lock is kept until it ends"
-    RELEASING = "being given up: its offset is to be saved and its lock returned"
-    EXPIRING = "its first message waits since long: the broker is going to delete it"
-    PAUSED = "paused by the user"
-    KEYS_PAUSED = "its unfinished messages are of keys that are paused by the user"
-    RATE_LIMITED = "as many messages are handled as may be (max_rate, max_rate_per_key)"
+    NOT_LOCKED = (
+        "not locked: this member's by allocation, but another client holds the broker's lock"
+    )
+    NOT_TAKEN = "not taken: this member's by allocation; it takes it soon, or tries again"
+    LOCK_LOST = "lock lost: another client can have it; this member asks for it again"
+    LEAVING = "being given up: a handler still runs; the lock is kept until it ends"
+    RELEASING = "being given up: next its offset is saved and its lock returned"
+    EXPIRING = "its first message has waited so long that the broker will delete it"
+    PAUSED = "paused by the program"
+    KEYS_PAUSED = "its unfinished messages are of keys that the program paused"
+    RATE_LIMITED = "the rate limit is reached (max_rate, max_rate_per_key)"
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "suspended: a handler asked to wait"
-    NO_KEY = "the key function fails: nobody knows whom the next message may overtake"
+    NO_KEY = "the key function fails: the key of the next message is not known"
     TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
-    SPAN_END = "consumed ahead as far as may be: it waits for its lowest unfinished message"
-    UNCOMMITTED = "flow-controlled: all that may be cached is in hand, only a COMMIT helps"
+    SPAN_END = "consumed ahead up to max_span: it waits for its lowest unfinished message"
+    UNCOMMITTED = "flow-controlled: the cache is full of uncommitted messages; only a COMMIT helps"
     WAITING = "messages wait for a worker thread"
-    FLOW_CONTROLLED = "flow-controlled: enough is cached, consuming reopens it"
+    FLOW_CONTROLLED = "flow-controlled: enough is cached; consuming reopens it"
     PULLING = "pulling"
     EMPTY = "empty: everything the broker has is consumed"
-    NOT_PULLING = "no pull is under way: it is about to begin, or is tried again after a failure"
+    NOT_PULLING = "no pull is under way: it will begin soon, or is tried again after a failure"
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one queue is where it is.
+    """What one queue is doing or waiting for.
 
     Attributes:
         queue: which one.
         why: the reason.
-        seconds: HANDLING, HUNG and LEAVING: for how long the (oldest) handler has been running;
-            SUSPENDED and RATE_LIMITED: for how much longer it waits; EXPIRING: how long the broker
+        seconds: HANDLING, HUNG and LEAVING: how long the (oldest) handler has been running;
+            SUSPENDED and RATE_LIMITED: how much longer it waits; EXPIRING: how long the broker
             still keeps the message; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
         key: of the lowest unfinished message: with order by key what it is ordered by, else its
-            sharding key; None: it has none, or nothing is unfinished.
+            sharding key. None: it has none, or nothing is unfinished.
         attempt: of that message, 1 for the first; None: nothing is unfinished.
-        keys: how many have something unfinished here (order by queue: 1 at most).
-        keys_suspended: those of them that wait after a failure.
+        keys: how many keys have unfinished messages here (order by queue: 1 at most).
+        keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
-        at_span_end: True if it waits there for that message, whatever else it is doing.
-        full_of_waiting: True if it waits there, and most of those keys are suspended.
-        key_error: how the key function fails for the next message, if it does: type and text.
-        keys_parked: keys set aside until somebody releases them.
-        too_large: of which message the reply to a pull is larger than max_frame, and by how much.
-        keys_paused: keys that the user paused, of those with something unfinished here.
-        expires_in: seconds after which the broker may delete the lowest unfinished message; None:
-            less than half of its time is over.
-        error: NOT_TAKEN: what failed when it was last tried; None: it was not.
+        at_span_end: True if pulling waits there for that message, whatever else the queue does.
+        full_of_waiting: True if it waits there and most of those keys are suspended.
+        key_error: type and text of the key function's error for the next message, if it fails.
+        keys_parked: keys that wait in the park topic until somebody releases them.
+        too_large: why the next message cannot be pulled: its reply is larger than max_frame.
+        keys_paused: how many keys with unfinished messages here the program has paused.
+        expires_in: seconds after which the broker can delete the lowest unfinished message; None:
+            less than half of its retention is over.
+        error: NOT_TAKEN: what failed at the last attempt to take the queue; None: it was not tried.
     """
 
     queue: MessageQueue
@@ -92,7 +94,7 @@ class Explanation:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
         full = ", pulling is flow-controlled" if self.flow_controlled else ""
-        ahead = ", consumed ahead as far as may be" if self._ends else ""
+        ahead = ", consumed ahead up to max_span" if self._ends else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
@@ -108,7 +110,7 @@ class Explanation:
     def _expires(self) -> str:
         if self.expires_in is None or self.why is Why.EXPIRING:
             return ""
-        return f", its first message is going to be deleted ({self.expires_in:.0f} s)"
+        return f", its first message will be deleted ({self.expires_in:.0f} s)"
 
     @property
     def _no_key(self) -> str:

@@ -18,11 +18,11 @@ class KeyWhy(StrEnum):
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
     SUSPENDED = "waits after a failure"
-    PAUSED = "paused by the user"
-    RATE_LIMITED = "waits until max_rate_per_key lets it go on"
-    FETCHING = "its next messages are pulled again: it was too far behind to keep them"
-    PARKED = "parked: its messages are set aside until somebody releases it"
-    UNCOMMITTED = "all its messages are in hand: only a COMMIT helps"
+    PAUSED = "paused by the program"
+    RATE_LIMITED = "waits until max_rate_per_key allows the next message"
+    FETCHING = "its next messages are pulled again: it was too far behind to keep their bodies"
+    PARKED = "parked: its messages wait in the park topic until somebody releases it"
+    UNCOMMITTED = "all its messages are uncommitted: only a COMMIT helps"
     WAITING = "waits for its turn"
 
 
@@ -31,7 +31,7 @@ _IDLE = frozenset({KeyWhy.FETCHING, KeyWhy.WAITING})
 
 @dataclass(frozen=True, slots=True)
 class KeyExplanation:
-    """Why one key is where it is.
+    """What one key is doing or waiting for.
 
     Attributes:
         queue: which queue its messages are in.
@@ -42,7 +42,7 @@ class KeyExplanation:
         offset: of its lowest unfinished message; without one, of the first that is parked.
         attempt: of that message, 1 for the first; None if it is parked.
         unfinished: its messages that were pulled and are not finished.
-        parked: about how many of its messages are set aside; they are finished here.
+        parked: about how many of its messages are parked; they are finished here.
     """
 
     queue: MessageQueue

@@ -48,9 +48,9 @@ def landmark_of(message: ReceivedMessage) -> Landmark:
 
 
 def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int | None]:
-    """Return the lowest offset of a queue whose topic was made anew; None: that is not proven.
+    """Return the lowest offset of a queue whose topic was recreated; None: that is not proven.
 
-    An empty queue that ends at or below the landmark is a new one, too, whatever emptied it: it
+    An empty queue that ends at or below the landmark is a new one, too, however it was emptied: it
     gives those offsets to other messages.
 
     Args:
@@ -63,7 +63,7 @@ def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int 
     if landmark is None:
         return None
     there: Peeked = yield Peek(queue, landmark.offset)
-    if there.stored_at == landmark.stored_at:  # whatever became of the broker's clock since
+    if there.stored_at == landmark.stored_at:  # even if the broker's clock changed since
         return None
     lowest: int = yield MinOffset(queue)
     if lowest > landmark.offset:
@@ -101,7 +101,7 @@ class Fence:
         written: the newest offset that the broker acknowledged.
         landmark: a message that the queue surely had when it was taken (`generation`): the one
             below the start, else the first that was pulled; None: there was none yet.
-        over: the topic was found to be made anew; nothing may be committed any more.
+        over: the topic turned out to be recreated; nothing may be committed any more.
     """
 
     __slots__ = ("_sent", "landmark", "over", "written")

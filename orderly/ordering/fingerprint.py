@@ -1,7 +1,7 @@
 """What kind of failure this is: the same text and digest wherever and whenever it happens again.
 
 A fingerprint is made of what the *code* says, never of what the message says: classes, error
-numbers, the functions a failure came through, and those words of its text that stand in the code
+numbers, the functions a failure came through, and those words of its text that are in the code
 itself. So it is the same in every process, on every machine and for every message that fails in
 the same way, and it may be shown where keys and bodies may not.
 """
@@ -66,7 +66,7 @@ def fingerprint(error: BaseException, own: str = "") -> Fingerprint:
       deploy, or the next machine, would make a new failure of the same one. Memory and stack run
       out anywhere, so there only the outermost function counts.
     - The text, of which only words remain that the code on the way has as constants. Numbers,
-      names, ids, times, quoted input, long texts: whatever was put in is left out. Texts made in
+      names, ids, times, quoted input, long texts: every inserted value is left out. Texts made in
       C have no constants and vanish.
     - Error numbers (`errno`, `sqlstate`, HTTP status, a worker's exit code): they
       distinguish a bad request from a dead server where class, place and text do not.

@@ -36,7 +36,7 @@ class Lane:
         later: offsets of the messages whose bodies are not kept, rising.
         tried: of those of them that were tried, how often.
         stored: when the first of them was stored (seconds since 1970); None: not known.
-        lane_tasks: what else shall run here, between two batches.
+        lane_tasks: other work to run here, between two batches.
         since: when the batch in work was taken (seconds); None: nothing is in work.
         wake_at: until then it is suspended (seconds), without end while it is paused and nothing of
             it is in work; None: it is not.
@@ -47,7 +47,7 @@ class Lane:
         refill_due: when its bodies are to be asked for (seconds), and `missed`; None: it can go
             on, or may not.
         again: bodies that were pulled again for it, until it has handed them out.
-        queued: whether it stands in the line of lanes that can go on.
+        queued: whether it is in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
         missed: the same of the first whose body is not kept.
     """
@@ -226,13 +226,13 @@ class Lowest(Generic[T]):
 
     @property
     def value(self) -> T | None:
-        """The lowest; None: there is none."""
+        """The lowest; None if there is none."""
         while self._heap and self._heap[0] not in self._present:
             heappop(self._heap)
         return self._heap[0] if self._heap else None
 
     def replace(self, old: T | None, new: T | None) -> None:
-        """Put `new` in the place of `old`; None: there is none."""
+        """Put `new` in the place of `old`; None means no value."""
         if old is not None:
             self._present.discard(old)
         if new is None:
@@ -760,7 +760,7 @@ class Lanes:
         lane.wake_at, lane.paced = None, False
 
     def _take_up(self, lane: Lane) -> None:
-        """End the waiting of one lane, wherever it stands among the others."""
+        """End the waiting of one lane, at any place among the others."""
         self._asleep = [entry for entry in self._asleep if entry[2] is not lane]
         heapify(self._asleep)
         self._resting = [entry for entry in self._resting if entry[2] is not lane]

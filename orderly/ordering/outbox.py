@@ -371,4 +371,4 @@ class Outbox(Generic[E]):
             if self._last_cause
             else "more messages wait for the queue than it takes in that time"
         )
-        return TimeoutError(f"its time was over before its turn came; {reason}")
+        return TimeoutError(f"its time ran out before its turn came; {reason}")

@@ -38,7 +38,7 @@ class Drop(Enum):
     OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
     MOVED = "the offset was set by hand"
     STALLED = "it was not pulled for two minutes"
-    RECREATED = "its topic was deleted and made anew"
+    RECREATED = "its topic was deleted and created again"
     CLOSING = "the consumer is closing"
 
 
@@ -123,7 +123,7 @@ class PullGate(Enum):
     OPEN = "pull"
     DROPPED = "the queue is being given up"
     NOT_LOCKED = "the lease ran out"
-    PAUSED = "paused by the user"
+    PAUSED = "paused by the program"
     BUSY = "a pull is under way"
     FULL = "enough is cached; consuming reopens the gate"
 
@@ -358,7 +358,7 @@ class OwnedQueue:
         return self._window.reopens(self.span)
 
     def wants_bodies(self, now: float) -> bool:
-        """True if the shell shall pull: on, or bodies again that were not kept."""
+        """True if the shell must pull: further messages, or bodies that were not kept."""
         return (self._window.throttled and self.wants_pull) or self._wants_refill(now)
 
     def _wants_refill(self, now: float) -> bool:
@@ -384,7 +384,7 @@ class OwnedQueue:
     def pull_stalled(self, now: float) -> bool:
         """True if the queue should have been pulled for two minutes and was not.
 
-        A defence against a defect, in a client library or a broker: the queue is taken anew.
+        A defence against a defect, in a client library or a broker: the queue is taken again.
         """
         expected = self.dropped is None and not self.paused and not self.throttled
         return expected and now - self.pulled_at > PULL_IDLE
@@ -455,7 +455,7 @@ class OwnedQueue:
         return self.messages.refill_from
 
     def plan_refill(self, now: float) -> float | None:
-        """When the shell shall ask again, of lanes that have patience; None: it need not.
+        """When the shell must ask again about lanes with patience; None: not necessary.
 
         Bodies are asked for without that when a batch was finished, or a refill.
         """

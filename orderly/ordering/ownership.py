@@ -95,7 +95,7 @@ def take_over(
     """Become the owner of a queue and read what the former owners left.
 
     Call it while the queue's lock is held; each LockQueues renews that. Whenever it does not
-    return an Inheritance, give the lock back and begin anew later.
+    return an Inheritance, give the lock back and start over later.
 
     Args:
         queue: which queue.
@@ -318,7 +318,7 @@ class CommitProgress:
 
 
 class Recreated(LockLost):
-    """The topic was made anew: what is held of the queue is of the former generation.
+    """The topic was recreated: the messages held here are of the former generation.
 
     Attributes:
         start: the minimum of the new one; it is committed, unless somebody has set another offset
@@ -326,9 +326,7 @@ class Recreated(LockLost):
     """
 
     def __init__(self, queue: MessageQueue, start: int) -> None:
-        super().__init__(
-            f"{queue} was deleted and made anew; the group goes on at {start}, its first message"
-        )
+        super().__init__(f"{queue} was recreated; the group goes on at its first message, {start}")
         self.start = start
 
 
@@ -337,9 +335,9 @@ class NotOnRecord(OrderlyError):
 
     def __init__(self, queue: MessageQueue) -> None:
         super().__init__(
-            f"the state topic of {queue} does not exist: only the offset is saved, and what is"
-            " finished above it comes again after a hand-over. It is made anew in the next round,"
-            " if the consumer may make it (create_state_topics)"
+            f"the state topic of {queue} does not exist: only the offset is saved, and messages"
+            " finished above it come again after a hand-over. The next round creates the topic, if"
+            " the consumer may (create_state_topics)"
         )
 
 
@@ -375,7 +373,7 @@ def check_generation(
                 yield from memory.begin_generation(minimum, kept, fence.window)
         raise Recreated(queue, minimum)
     if fence.over:
-        raise LockLost(f"{queue} was deleted and made anew; it is taken anew")
+        raise LockLost(f"{queue} was deleted and created again; this member takes it again")
 
 
 def commit(
@@ -401,10 +399,10 @@ def commit(
         memory: writes the state records; None: nothing is remembered (order by queue).
         now: seconds, on the clock of the fence.
         closing: the owner gives the queue back, and says so in the state.
-        refresh: write the state anew, before the broker deletes what it builds on by its age.
+        refresh: write the state again before the broker deletes the records it builds on.
 
     Raises:
-        Recreated: the topic was made anew; the new minimum is committed, and nothing else.
+        Recreated: the topic was recreated; the new minimum is committed, and nothing else.
         LockLost: somebody else has changed the offset, or owns the state; nothing was written.
         NotOnRecord: the offset is saved; what is finished ahead is not on record.
         OrderlyError: a call failed; what is not acknowledged is to be tried again.

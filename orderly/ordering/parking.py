@@ -228,7 +228,7 @@ def _over(what: str, present: int, more: int, limit: int) -> str:
 
 
 WINDOW = 300.0  # seconds
-FREE = 5  # keys that may be parked whatever was seen
+FREE = 5  # keys that can be parked, however few were seen
 _MOST = 10_000  # keys remembered; with more in the window the limit is a little stricter
 
 
@@ -257,8 +257,9 @@ class KeyRatio:
         if parked < FREE or parked + 1 <= self._ratio * seen:
             return None
         return (
-            f"{parked} of {seen} keys of the last {WINDOW / 60:g} minutes are parked, at most"
-            f" {self._ratio:g} of them may be: that is a fault of the handler, not of the messages"
+            f"{parked} of {seen} keys of the last {WINDOW / 60:g} minutes are parked, and one more"
+            f" would be over the allowed share of {self._ratio:g}: the handler is at fault, not"
+            " the messages"
         )
 
     def parks(self, key: Hashable, now: float) -> None:
@@ -393,15 +394,15 @@ def rebuild(park_queue: MessageQueue, source: MessageQueue | None = None) -> Dia
             read: ParkedRead = yield ReadParked(park_queue, at)
         except OrderlyError as error:
             raise OrderlyError(
-                f"which keys are parked is no longer on record and cannot be read from {park_queue}"
-                f" either ({error}); it is tried again"
+                f"the record of parked keys is gone, and {park_queue} cannot be read either"
+                f" ({error}); the member tries again"
             ) from error
         if read.unsealed:
             raise OrderlyError(
-                f"which keys are parked is no longer on record, and {park_queue} holds parked"
-                " messages that none of record_secrets has sealed: somebody forged them, or a"
-                " member without these secrets parked them. Look at them with any tool; to have"
-                " them believed, give all members an empty secret, too, as in 'secret;'"
+                f"the record of parked keys is gone, and {park_queue} holds parked messages that"
+                " none of record_secrets has sealed: somebody forged them, or a member without"
+                " these secrets parked them. Look at them with any tool. To accept them, also give"
+                " all members an empty secret, as in 'secret;'"
             )
         for message in read.messages:
             found.take(message)

@@ -106,39 +106,41 @@ CLOSED = Circuit(CircuitState.CLOSED, since=float("-inf"))
 
 
 class FailureKind(Enum):
-    """What the user's named exception classes say of a failure."""
+    """What `on_error` says about a failure by its exception class."""
 
     ORDINARY = "no class says anything"
-    FATAL = "no other try helps"
-    TRANSIENT = "it passes by itself"
+    FATAL = "retries do not help"
+    TRANSIENT = "it is transient"
 
 
 class Finding(Enum):
     """What a failing message needs."""
 
     RETRY = "try again"
-    POISON = "the message is bad: no try will help"
-    OUTAGE = "something else is bad: parking would hit the innocent"
+    POISON = "the message is bad: retries do not help"
+    OUTAGE = "something else is down: parking would hit good messages"
 
 
 class VerdictReason(Enum):
-    """Why; each is a rule of `Verdicts`."""
+    """The reason; each is a rule of `Verdicts`."""
 
     TOO_EARLY = "not enough tries, or not far enough apart"
-    NO_CONTROL = "too few other keys succeeded meanwhile to tell the message from the handler"
-    FATAL = "no other try helps a failure of this kind"
+    NO_CONTROL = (
+        "too few other keys succeeded meanwhile to know whether the message or the handler is bad"
+    )
+    FATAL = "retries do not help against a failure of this kind"
     SAME_FAILURE = "it fails in the same way each time, while other keys succeed"
-    EXHAUSTED = "it fails on and on, while other keys succeed"
+    EXHAUSTED = "it has failed for too long, while other keys succeed"
     MOST_FAIL = "most other keys fail, too"
     SHARED = "other keys fail in the same way"
-    UNPAID = "too few other keys succeeded since the last poison: a bad deploy, perhaps"
-    BUDGET = "as many messages as may be were found poisoned of late"
+    UNPAID = "too few other keys succeeded since the last bad message: perhaps a bad deploy"
+    BUDGET = "the limit of bad messages (most_poisoned) is reached"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a verdict stands on.
+    """The reasons of a verdict.
 
     Attributes:
         attempts: of this message, those too close together counted as one.
@@ -173,7 +175,7 @@ class PoisonVerdict:
         finding: what the message needs.
         reason: the rule that decided.
         wait: seconds until the next try; 0.0 after POISON. Spread it by chance.
-        evidence: what it stands on.
+        evidence: its reasons.
         circuit: the one that holds the key; closed if none does.
     """
 
@@ -193,12 +195,13 @@ class PoisonRules:
         attempts: tries of one message that fail in the same way.
         spacing: seconds; tries closer together count as one.
         span: seconds from the first to the last of them.
-        patience: seconds in place of `span` where the tries prove little: transient classes,
+        patience: seconds instead of `span` where the tries prove little: for transient classes,
             failures that went away for other messages, and failures that change.
         control_keys: other keys that must succeed.
-        shared_keys: keys that fail in the same way, this one included, which make it an outage.
-        outage_ratio: of the keys tried lately, from which on everything counts as failing.
-        window: seconds that make "lately".
+        shared_keys: if this many keys fail in the same way, this one included, it is an outage.
+        outage_ratio: the part of the keys tried lately that must fail for everything to count as
+            failing.
+        window: how many seconds "lately" means.
         memory: seconds for which a poisoned message, or a failure that went away, is remembered.
         most_poisoned: messages per `memory` seconds.
         first_wait: seconds after the first failure, doubled each time.
@@ -449,7 +452,7 @@ class RecentTries:
         return len(sharers) - (key in sharers) + sum(k != key and k not in sharers for k in of_late)
 
     def newest(self, key: Hashable, fingerprint: str) -> float:
-        """Return when the last other key that fails with it began to; -inf: there is none."""
+        """Return when the last other key that fails with it began to; -inf if there is none."""
         sharers = self._sharers.get(fingerprint, {})
         return next((sharers[k] for k in reversed(sharers) if k != key), float("-inf"))
 
@@ -470,44 +473,46 @@ _GROWTH = 4.0
 class Verdicts:
     """Judges the failures of one handler, over all keys of one member.
 
-    The rules, the first that applies decides (names in capitals: `VerdictReason`):
+    These are the rules. The first one that applies decides (names in capitals: `VerdictReason`):
 
-    1.  MOST_FAIL, an outage: `outage_ratio` of at least `control_keys` keys tried lately failed.
-        The circuit of all keys opens. Parking would move everything; one message after growing
-        waits shows when it is over.
-    2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were poisoned by it of
-        late), or most of the others do. A message is bad by itself; what many share is a
-        dependency, a deploy, a tenant. The circuit of that fingerprint opens and holds these keys
-        only, unless the failure went away for others within the window: then each waits for
-        itself. What was counted in an outage proves nothing afterwards and is counted anew.
+    1.  MOST_FAIL, an outage: of at least `control_keys` keys tried lately, the part `outage_ratio`
+        failed. The circuit of all keys opens. Parking would move everything, so one message is
+        tried after growing waits to see when the outage is over.
+    2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were lately poisoned by the
+        same failure), or most of the others do. A bad message fails alone; a failure that many
+        keys share is a dependency, a deploy or a tenant. The circuit of that fingerprint opens and
+        holds only these keys, unless the failure went away for others within the window: then each
+        key waits alone. Tries counted in an outage prove nothing afterwards, so counting starts
+        over.
     3.  A message that was found poisoned and comes again, because parking failed, needs its proof
         again, but none of the rules 5 to 7.
     4.  Enough of a proof, or TOO_EARLY:
-        FATAL: at once, for the user vouches for it; but if another key shows the same failure,
-        after `span` and not while it spreads, for a bad deploy raises fatal classes, too.
+        FATAL: at once, because the user names the class as fatal. But if another key shows the
+        same failure, only after `span` and not while the failure spreads, since a bad deploy also
+        raises fatal classes.
         SAME_FAILURE: `attempts` tries with one fingerprint over `span` seconds. Tries in quick
-        succession see the same short trouble, so those within `spacing` are one. Not while the
-        failure spreads: another key that began to fail so within `span` says that the next ones
-        may follow, and that it will be seen as shared. For each message
-        this fingerprint has poisoned before, `span` is four times as long: so an outage that
-        reaches one slow key after the other is seen as shared before the next one is parked.
-        EXHAUSTED: twice the tries over `patience` seconds, for transient classes, for
-        fingerprints that went away for another message within `memory`, for failures that change,
-        and where the grown `span` is longer. A count alone never condemns the first two: they
-        need a full control group.
-    5.  NO_CONTROL: with `control_keys` other keys tried lately, as many must have succeeded since
-        the message failed first (a fatal one: within the window). With fewer nobody knows, and
-        the tries, their spacing and the fatal classes decide.
-    6.  UNPAID: since the last poisoned message in the window, `control_keys` other keys (as many
-        as there are, but one) must have succeeded; without others, this one. So whatever fails
-        everything, with whatever class, parks one message at most.
+        succession see the same short trouble, so those within `spacing` count as one. Not while
+        the failure spreads: if another key began to fail with it within `span`, the next ones can
+        follow, and the failure will be seen as shared. For each message that this fingerprint has
+        poisoned before, `span` is four times as long. So an outage that reaches one slow key after
+        the other is seen as shared before the next one is parked.
+        EXHAUSTED: twice the tries over `patience` seconds, for transient classes, for fingerprints
+        that went away for another message within `memory`, for failures that change, and where the
+        grown `span` is longer. A count alone never condemns the first two: they need a full control
+        group.
+    5.  NO_CONTROL: if `control_keys` other keys were tried lately, as many must have succeeded
+        since the message first failed (for a fatal class: within the window). With fewer other
+        keys there is no comparison, and the tries, their spacing and the fatal classes decide.
+    6.  UNPAID: since the last poisoned message in the window, `control_keys` other keys (or all
+        there are, except one) must have succeeded; without other keys, this one. So a failure of
+        everything, with any class, parks one message at most.
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
-    All that is wrong in one direction: a bad message that is taken for an outage waits, and holds
-    up its own key only; nothing is lost or moved.
+    All errors go in one direction: a bad message that is taken for an outage waits, and holds up
+    only its own key; nothing is lost or moved.
 
-    Not thread-safe. Memory is bounded whatever the number of keys and fingerprints. Times are
-    seconds of a clock that does not jump; an earlier time than the last one counts as that one.
+    Not thread-safe. Memory is bounded for any number of keys and fingerprints. Times are seconds
+    of a clock that does not jump; a time earlier than the last one counts as the last one.
     """
 
     __slots__ = ("_circuit", "_failing", "_now", "_rules", "_succeeded_at")

@@ -18,7 +18,7 @@ from orderly.config.arguments import MAX_LANE_SUSPEND, MIN_SUSPEND, check_number
 
 
 class ConsumeResult(StrEnum):
-    """A handler's answer. Nothing else is one: None, a foreign value or a raise is a failure."""
+    """A handler's answer. Anything else is a failure: None, another value or an exception."""
 
     SUCCESS = "SUCCESS"
     """Done (manual commit: done, to be committed later)."""
@@ -103,21 +103,20 @@ def effect_of(answer: ConsumeResult, *, auto_commit: bool, java_compat: bool = F
 @final
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Done, as SUCCESS: under manual commit in hand until a later COMMIT."""
+    """Done, as SUCCESS. Under manual commit the messages stay in hand until a later COMMIT."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Not now: something else is down, not the message bad. The same messages come again.
+    """Not now: something else is down, and the message is not bad. The same messages come again.
 
     Args:
-        seconds: to wait, 0.01 to the consumer's `max_suspend`; None: it is not for the handler to
-            say, the consumer or the listener waits as after a failure. More than `max_suspend` is
-            a failure.
+        seconds: how long to wait, 0.01 to the consumer's `max_suspend`; a longer wait is a failure.
+            None: the consumer or the listener decides, as after a failure.
 
     Raises:
-        ConfigError: a wait that no consumer allows: not a number from 0.01 to 3600.
+        ConfigError: a wait that no consumer allows: it must be a number from 0.01 to 3600.
     """
 
     seconds: float | None = None
@@ -148,11 +147,11 @@ class Fail:
 @final
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Set the messages' key aside and go on with the others, with order="key".
+    """Park the messages' key and go on with the other keys; needs order="key".
 
     These messages, and all later ones of their key, are kept in order in the group's park topic
-    until somebody releases the key. Where that is not possible (order by queue, no key, a limit)
-    the message blocks its lane.
+    until somebody releases the key. Where that is not possible (order by queue, no key, a limit),
+    the message blocks its queue or key.
 
     Args:
         reason: for the log, and kept with the message.
@@ -170,7 +169,7 @@ class Park:
 @final
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """To the group's dead letters: every message of the batch not named done or not tried.
+    """Send to the group's dead letters every message of the batch not marked done or not tried.
 
     Args:
         reason: for the log; not stored with the message.

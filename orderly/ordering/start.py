@@ -87,7 +87,7 @@ class FormerPosition:
         landmark: a message that the queue had; None: nothing could prove a new generation.
         window: offsets that the former owner sent shortly before (`Fence.window`).
         latest: no other owner came after; True of a record, which each owner writes.
-        anew: the topic was made anew before: the window may have offsets of a former generation.
+        anew: the topic was recreated before; the window can have offsets of a former generation.
     """
 
     offset: int
@@ -108,8 +108,8 @@ class StartPosition:
 
     Attributes:
         start: the first offset to pull; it is committed.
-        landmark: the message below it; None: there is none, and the first pull brings one.
-        former: where the former owner stood, if the topic was made anew since.
+        landmark: the message below it; None: the first pull brings one.
+        former: the former owner's position, if the topic was recreated since.
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
             of a former owner and the consumer does not begin with the first one.
@@ -214,6 +214,6 @@ def _save(queue: MessageQueue, offset: int) -> Dialogue[int]:
         if kept is not None:
             return int(kept)
     raise OrderlyError(
-        f"the broker acknowledged the offset {offset} of {queue} {_SAVES} times and has none;"
-        " look at its log. The queue is tried again"
+        f"the broker acknowledged offset {offset} of {queue} {_SAVES} times but does not have it;"
+        " look at the broker's log. The member tries the queue again"
     )

@@ -90,7 +90,7 @@ def everything(content: StateContent) -> list[RecordPart]:
     parts = [RecordPart(parked=parked) for parked in _cut(content.kept.parked)]
     if len(parts) > PARKED_CHUNKS:
         raise OrderlyError(
-            f"{len(content.kept.parked)} parked keys do not fit into a state: release some"
+            f"{len(content.kept.parked)} parked keys do not fit into a state record: release some"
         )
     runs = content.runs
     parts += [
@@ -191,8 +191,8 @@ class StateReader:
                 empty += 1
                 if empty > _PATIENCE:
                     raise OrderlyError(
-                        f"a record of {self._queue} that the broker stored cannot be read there;"
-                        " it is tried again, look at the broker if this goes on"
+                        f"a record that the broker stored in {self._queue} cannot be read; the"
+                        " member tries again. If this continues, look at the broker"
                     )
             at = read.next_offset
         self._first = min(start, self._first)
@@ -404,7 +404,7 @@ class StateWriter:
     def fencing_token(self) -> int:
         """The token as programs are given it: a time, then the offset of the acquire record.
 
-        It rises also where the state topic was made anew, or lost its last records, and offsets
+        It rises even if the state topic was recreated, or lost its last records, and offsets
         come again; and for the sake of the offset where the broker's clock was set back.
         """
         return (max(0, self._token_time - TOKEN_EPOCH) << _TOKEN_BITS) + self.token
@@ -475,7 +475,7 @@ class StateWriter:
 
         Raises:
             LockLost: another owner was confirmed, or the broker lost records. Commit nothing; the
-                queue must be taken anew.
+                queue must be taken again.
             OrderlyError: it may or may not be written. Calling it again, with newer values or the
                 same, is right.
         """
@@ -496,7 +496,7 @@ class StateWriter:
     def begin_generation(
         self, low: int, kept: ParkingState, window: tuple[int, ...] = ()
     ) -> Dialogue[None]:
-        """Write that the source topic was made anew: nothing of the former one is finished here.
+        """Write that the source topic was recreated: nothing of the former one is finished here.
 
         Args:
             low: the minimum of the new one, which is committed.
@@ -602,7 +602,7 @@ class StateWriter:
         yield from history.read_from(entry.previous)
         if not (yield from history.counts(offset, entry)):
             raise LockLost(
-                f"the record at {offset} of {self._queue} does not count: since the one at"
+                f"the record at {offset} of {self._queue} does not count: after the one at"
                 f" {entry.previous} another owner was confirmed, or records were lost or damaged"
             )
 

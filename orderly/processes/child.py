@@ -64,7 +64,7 @@ def _settle(pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process in the middle of whatever it does once the parent is gone.
+    """End this process, in the middle of its work, once the parent is gone.
 
     The broker gives the queue to another member soon, so a handler must not go on for long.
     """
@@ -125,7 +125,7 @@ class ParentOwnership:
             while self._extended is None and not self.over:
                 self.hear(GLANCE)
             if self._extended is None:
-                raise LockLost("the call is over or its consumer is gone: do no more for it")
+                raise LockLost("the call is over or its consumer is gone: stop working on it")
             try:
                 deadline: float = self._extended.unpack()
             except LockLost:

@@ -85,7 +85,7 @@ class ProcessHandler:
         """
         worker = self._claim(context)
         try:
-            # Whatever is no answer to this mypy cannot see: the consumer judges it.
+            # mypy cannot see a wrong answer to this: the consumer judges it.
             return worker.call(messages, context)  # type: ignore[no-any-return]
         except WorkerDied as error:
             at = where(self._group, context.message_queue, messages[0])
@@ -108,8 +108,8 @@ class ProcessHandler:
         process = multiprocessing.current_process()
         if process.name.startswith(PROCESS_NAME):
             raise ConfigError(
-                "a worker process imported the main module and came to start a consumer there: put"
-                ' what starts the consumer under `if __name__ == "__main__":`'
+                "a worker process imported the main module and would start a consumer there: put"
+                ' the code that starts the consumer under `if __name__ == "__main__":`'
             )
         if process.daemon:
             raise ConfigError(

@@ -187,7 +187,7 @@ def compressed(body: bytes, above: int) -> tuple[bytes, int]:
     return body, 0
 
 
-# --- its future's end: on whatever thread the news came, once each, and nobody can stop it --------
+# --- the end of its future: on any thread, once each, and nobody can stop it ----------------------
 
 
 _log = get_logger("orderly.producer")

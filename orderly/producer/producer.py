@@ -155,7 +155,7 @@ class Dispatch:
                 sender.resume(lane)
 
     def close(self) -> None:
-        """Fail what is not stored; whatever comes later fails at once."""
+        """Fail what is not stored; later messages fail at once."""
         cause = LifecycleError("the producer was closed before the message was acknowledged")
         with self._lock:
             self._closed = True
@@ -238,11 +238,11 @@ class OrderlyProducer:
     """Sends messages so that those of one sharding key are stored in the order they were sent.
 
     Thread-safe. The order is that of the calls: two threads that send the same key at the same
-    moment have none. Each queue has one request in flight; what gathers meanwhile goes out as a
-    batch. A failed attempt is repeated, to the same queue. When a message fails for good, later
-    ones of its key fail with PrecedingSendFailed until `resume` is called or
+    moment have no order. Each queue has one request in flight; messages that gather meanwhile go
+    out as a batch. A failed attempt is repeated, to the same queue. When a message fails for good,
+    later messages of its key fail with PrecedingSendFailed until you call `resume` or
     `ProducerConfig.hold_failed_key` seconds pass; other keys go on. A message whose attempt timed
-    out may be stored twice, but never behind a later one of its key.
+    out can be stored twice, but never behind a later one of its key.
 
     Messages without a sharding key (and without `arg`) are spread over the queues and have no
     order, unless the selector is `single_queue` or one of your own.
@@ -256,11 +256,11 @@ class OrderlyProducer:
         group: the producer group, for the broker's statistics.
         namesrv: "host:port;host:port" of the name servers; not together with `client`.
         config: settings.
-        client: a client to share; it is started if need be and not closed by the producer.
-        selector: which queue a message goes to, unless a call says otherwise.
+        client: a client to share; the producer starts it if necessary, and never closes it.
+        selector: chooses the queue of a message, unless a call gives another selector.
 
     Raises:
-        ConfigError: a group or layout that cannot be, or both `namesrv` and `client`.
+        ConfigError: an invalid group or layout, or both `namesrv` and `client`.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class OrderlyProducer:
         self._turns = WeakKeyDictionary()
 
     def start(self) -> Self:
-        """Make it ready to send. Connections are opened when they are needed.
+        """Make the producer ready to send. Connections are opened when they are needed.
 
         Raises:
             LifecycleError: started or closed before, or the client has a producer of this group.
@@ -298,7 +298,7 @@ class OrderlyProducer:
         self._client.connections.check_process()
         with self._lifecycle:
             if self._started or self._closed:
-                raise LifecycleError("a producer is started once; make a new one")
+                raise LifecycleError("a producer can be started only once; make a new one")
             self._client.start()
             self._client.heartbeat.register_producer(self.group)
             self._started = True
@@ -308,8 +308,8 @@ class OrderlyProducer:
         """Send what is pending, then end. Idempotent.
 
         Args:
-            timeout: seconds to wait for pending messages; those left fail with SendFailed, and
-                one of them may be stored all the same. None: as long as it takes.
+            timeout: seconds to wait for pending messages. The ones left then fail with SendFailed,
+                although one of them can be stored. None: as long as it takes.
 
         Raises:
             ConfigError: `timeout` is neither None nor a number of seconds; nothing is closed.
@@ -339,9 +339,9 @@ class OrderlyProducer:
         self.close()
 
     async def aclose(self, timeout: float | None = 10.0) -> None:  # noqa: ASYNC109 - of `close`
-        """`close` for an asyncio program: the loop goes on meanwhile. Arguments and errors as it.
+        """`close` for an asyncio program: meanwhile the loop goes on. Same arguments and errors.
 
-        Cancelling the task does not end it: what is pending is sent all the same.
+        Cancelling the task does not stop it: pending messages are still sent.
         """
         await asyncio.to_thread(self.close, timeout)
 
@@ -360,7 +360,7 @@ class OrderlyProducer:
         arg: object = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Send a message and wait until it is stored. Arguments as `submit`.
+        """Send a message and wait until it is stored. Arguments as for `submit`.
 
         Returns:
             Where it is stored. A status other than "SEND_OK" means stored with weaker durability.
@@ -386,17 +386,18 @@ class OrderlyProducer:
     ) -> SendResult:
         """Send a value as JSON and wait until it is stored.
 
-        What else a message may have: `send(Message.of_json(...))`, and so with `submit`, `asend`.
+        For the other fields of a message use `Message.of_json(...)` with `send`, `submit` or
+        `asend`.
 
         Args:
             topic: where to.
-            value: anything JSON has, a pydantic model, a msgspec Struct or a dataclass.
+            value: any JSON value, a pydantic model, a msgspec Struct or a dataclass.
             key: the sharding key.
             tags: one tag, for the consumer's filter.
             timeout: as `submit`.
 
         Raises:
-            InvalidMessage: something that JSON does not have.
+            InvalidMessage: a value that JSON does not have.
             OrderlyError: as `send`.
         """
         return self.send(Message.of_json(topic, value, key, tags=tags), timeout=timeout)
@@ -411,17 +412,17 @@ class OrderlyProducer:
     ) -> Future[SendResult]:
         """Send a message without waiting for the answer.
 
-        Waits while `ProducerConfig.max_pending` messages are on their way, and the first time a
-        topic is used for its route. An exception raised here means that the message was not taken
-        over, and holds nothing back; what fails later fails the future, and holds the key.
+        Waits while `ProducerConfig.max_pending` messages are on their way, and for the route when a
+        topic is used for the first time. If `submit` raises an error, it did not accept the
+        message, and nothing is held back. A later failure fails the future and holds the key.
 
         Args:
             message: what to send.
             selector: which queue; None: the producer's selector.
-            arg: what the selector goes by; None: the message's sharding key.
-            timeout: seconds, waiting and retries included, after which no further attempt begins;
-                None: `ProducerConfig.delivery_timeout`. A message that shares a batch with more
-                patient ones may fail up to one `send_timeout` later.
+            arg: what the selector chooses by; None: the message's sharding key.
+            timeout: seconds, waiting and retries included, after which no further attempt begins.
+                None: `ProducerConfig.delivery_timeout`. A message in a batch with longer time-outs
+                can fail up to one `send_timeout` later.
 
         Returns:
             A future with the SendResult or a SendFailed. Cancelling it withdraws the message if
@@ -434,7 +435,7 @@ class OrderlyProducer:
                 a topic whose message type says that it has no order (DELAY, TRANSACTION, …).
             TopicNotFound: the topic does not exist.
             LayoutChanged: the topic's queues are not the pinned ones.
-            RouteError, NameServerUnavailable: no queue to be had at the moment.
+            RouteError, NameServerUnavailable: no queue is available at the moment.
             LifecycleError: the producer does not run.
         """
         dispatch, message = self._running(), self._named(message)
@@ -450,9 +451,9 @@ class OrderlyProducer:
     ) -> SendResult:
         """`send` for coroutines, on any running event loop; never blocks it.
 
-        Tasks of one loop that send the same key keep the order in which they called. `max_pending`
-        does not hold them back: the number of tasks that wait here is the bound. Cancelling the
-        task withdraws the message if it is not in flight yet. Arguments and errors as `send`.
+        Tasks of one loop that send the same key keep the order of their calls. `max_pending` does
+        not limit them; the number of waiting tasks does. Cancelling the task withdraws the message
+        if it is not in flight yet. Arguments and errors as for `send`.
         """
         dispatch, message = self._running(), self._named(message)
         async with self._turn():  # fair, so nobody overtakes a task that waits for a route
@@ -464,12 +465,12 @@ class OrderlyProducer:
         return await asyncio.wrap_future(future)
 
     def send_oneway(self, message: Message) -> None:
-        """Send a message and never hear of it again: it may be lost, and it has no order.
+        """Send a message without an answer: it can be lost, and it has no order.
 
         Raises:
             ConfigError: the message has a sharding key: without an answer there is no order. To
                 send in order without waiting, call `submit` and ignore the future.
-            OrderlyError: it did not go out; as `submit`, and RemotingError.
+            OrderlyError: it was not sent; as for `submit`, and RemotingError.
         """
         if getattr(message, "sharding_key", None) is not None:  # dispatch checks what it is
             raise ConfigError(
@@ -481,15 +482,15 @@ class OrderlyProducer:
     def resume(self, key: str | int | None = None, topic: str | None = None) -> None:
         """Let later messages of a key through again after one of them failed.
 
-        Call it when the failed message is dealt with: sent again, or given up.
+        Call it after you have dealt with the failed message: sent it again, or given it up.
 
         Args:
             key: the sharding key, or the `arg` it was sent with. None: the messages that keep
                 their order without a key (`single_queue`, or a selector of your own).
-            topic: only there; None: in all topics.
+            topic: only in this topic; None: in all topics.
 
         Raises:
-            ConfigError: what is no key, or no topic's name.
+            ConfigError: an invalid key, or an invalid topic name.
             LifecycleError: the producer does not run.
         """
         if key is not None and not (isinstance(key, str) or is_int(key)):
@@ -504,7 +505,7 @@ class OrderlyProducer:
             timeout: seconds; None: as long as it takes.
 
         Returns:
-            False if the time was over before.
+            False if the time-out came first.
 
         Raises:
             ConfigError: `timeout` is neither None nor a number of seconds.
@@ -515,7 +516,7 @@ class OrderlyProducer:
         return self._running().room.wait_empty(timeout)
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues that selectors get, in counting order; pins the layout as a send does.
+        """The queues that selectors get, in counting order. Pins the layout, as a send does.
 
         Raises:
             OrderlyError: as `submit`.

@@ -206,7 +206,7 @@ class QueueSender:
             self._outbox.resume(lane)
 
     def close(self, cause: OrderlyError) -> None:
-        """Fail what is not stored yet, and whatever comes later. Idempotent."""
+        """Fail what is not stored yet, and all later messages. Idempotent."""
         with self._lock:
             self._closed = cause
             failed = self._outbox.give_up(cause)
@@ -266,7 +266,7 @@ class QueueSender:
                 self._executor.submit(self._connect_and_send, batch)
         except OrderlyError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whatever it is, the batch must come back
+        except Exception as error:  # noqa: BLE001 - the batch must come back
             unexpected = OrderlyError(f"the batch could not be sent: {error!r}")
             unexpected.__cause__ = error
             return unexpected

@@ -1,7 +1,7 @@
 """A topic's queues, as long as they are those that this producer counts on, and its declared type.
 
 Strict: the layout first seen, or the one configured, is pinned; another one is refused. Loose:
-each change is followed and logged, as Java follows it silently. A broker stores whatever it is
+each change is followed and logged, as Java follows it silently. A broker stores everything it is
 sent over remoting; only proxies look at a topic's type. So it is asked for here, once for each
 topic that keyed messages are sent to.
 """
@@ -62,8 +62,8 @@ class TopicTypes:
         if kind in _WHY_NOT:
             raise ConfigError(
                 f"topic {route.topic} is declared for messages of type {kind}: {_WHY_NOT[kind]},"
-                " so what wants order (a message with a sharding key, or under a selector that"
-                " keeps order) is not sent to it. Send it to a topic of type FIFO, NORMAL or MIXED"
+                " so messages that need order (with a sharding key, or under a selector that keeps"
+                " order) are not sent to it. Send them to a topic of type FIFO, NORMAL or MIXED"
                 " (`orderly topic create --type fifo`), or without a key"
             )
         self._asked.add(route.topic)
@@ -135,7 +135,7 @@ class Topics:
 
         Args:
             topic: its name.
-            ordered: for messages that have an order to keep. Without: whatever the route lists
+            ordered: for messages that have an order to keep. Without: all queues the route lists
                 now will do, nothing is pinned.
 
         Raises:
@@ -170,9 +170,9 @@ class Topics:
         except TopicNotFound as error:
             raise TopicNotFound(
                 f"no running broker has the topic {topic!r}: check the name, or create it with"
-                f" `orderly topic create {topic}`. It is not left to the broker to create it by"
-                " itself, with a number of queues of its own: keys keep their order only while"
-                " that number stays",
+                f" `orderly topic create {topic}`. The producer does not let the broker create it,"
+                " because the broker would choose the number of queues, and keys keep their order"
+                " only while that number stays the same",
                 code=error.code,
                 remark=error.remark,
                 address=error.address,

@@ -41,7 +41,7 @@ E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 K = TypeVar("K")
 
-# An answer gives queues by their number: a few bytes of it stand for as many objects as it likes.
+# An answer gives queues by their number: a few bytes can mean any number of objects.
 MAX_QUEUES = 65536  # of one topic, on all brokers together
 MAX_LISTED_QUEUES = 16 * MAX_QUEUES  # of all topics of one answer
 MAX_ADDRESSES = 4096  # of the brokers of one answer: a client may connect to each

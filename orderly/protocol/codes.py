@@ -1,6 +1,6 @@
 """The numbers of the remoting protocol: what is asked, what is answered, languages, releases.
 
-Only the codes that this library sends, answers or tells apart; names follow RequestCode,
+Only the codes that this library sends, answers or distinguishes; names follow RequestCode,
 ResponseCode and LanguageCode in Java.
 """
 

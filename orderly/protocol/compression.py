@@ -72,7 +72,7 @@ def decompress(kind: int, data: bytes, limit: int) -> bytes:
     if reader is None:
         raise ProtocolError(f"a body is compressed in a way unknown here ({kind})")
     try:
-        # One byte more than allowed tells a body at the limit from one beyond it.
+        # One byte more than allowed distinguishes a body at the limit from one beyond it.
         result, complete = reader(data, limit + 1)
     except ImportError as error:
         raise UndecodableBody(
@@ -92,7 +92,7 @@ def _read_zlib(data: bytes, limit: int) -> tuple[bytes, bool]:
     try:
         result = inflater.decompress(data, limit)
     except zlib.error as error:
-        raise ProtocolError(f"a body is no zlib stream: {error}") from error
+        raise ProtocolError(f"a body is not a zlib stream: {error}") from error
     return result, inflater.eof
 
 
@@ -103,7 +103,7 @@ def _read_lz4(data: bytes, limit: int) -> tuple[bytes, bool]:
     try:
         result: bytes = inflater.decompress(data, limit)
     except (RuntimeError, ValueError, EOFError) as error:
-        raise ProtocolError(f"a body is no lz4 frame: {error}") from error
+        raise ProtocolError(f"a body is not an lz4 frame: {error}") from error
     return result, inflater.eof
 
 
@@ -115,7 +115,9 @@ def _read_zstd(data: bytes, limit: int) -> tuple[bytes, bool]:
             raise ProtocolError("a zstd body claims to hold more than the bytes allowed")
         result = zstandard.ZstdDecompressor().decompress(data, max_output_size=limit)
     except zstandard.ZstdError as error:
-        raise ProtocolError(f"a body is no zstd frame of at most {limit} bytes: {error}") from error
+        raise ProtocolError(
+            f"a body is not a zstd frame of at most {limit} bytes: {error}"
+        ) from error
     return result, True
 
 

@@ -53,7 +53,7 @@ class RemotingCommand:
 
     @property
     def is_response(self) -> bool:
-        """True for a reply. Both sides count request ids, so only this tells them apart."""
+        """True for a reply. Both sides count request ids, so only this flag distinguishes them."""
         return self.flag & _RESPONSE != 0
 
     @property
@@ -85,7 +85,7 @@ def reply_to(
 
 
 # --- headers in RocketMQ's binary form (RocketMQSerializable in Java) -----------------------------
-# A server started with rocketmq.serialize.type=ROCKETMQ answers in it whatever it was asked in.
+# A server started with rocketmq.serialize.type=ROCKETMQ answers in it, in whichever it was asked.
 
 
 _FIXED = Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
@@ -342,7 +342,7 @@ class FrameDecoder:
     def whole(self, data: bytes) -> RemotingCommand | None:
         """The command that `data` is, if it is one whole frame and nothing unfinished came before.
 
-        Changes nothing: whatever `data` is, it can still be given to `receive`.
+        Changes nothing: you can still pass any `data` to `receive`.
         """
         total = len(data) - _TOTAL.size
         if (

@@ -71,7 +71,7 @@ class GetGroupConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """A group's settings; the defaults are those of a group that a broker creates by itself.
+    """A group's settings; the defaults are those of a group that a broker creates on its own.
 
     Attributes:
         name: of the group.

@@ -133,13 +133,13 @@ class Subscription:
         tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}
         if not tags or ALL_TAGS in tags:
             raise ConfigError(
-                f"{expression!r} is no tag expression; write '*' for all messages, or"
+                f"{expression!r} is not a tag expression; write '*' for all messages, or"
                 " tags as in 'created || paid'"
             )
         return cls(topic, expression, tags, frozenset(map(java_string_hash, tags)), version)
 
     def matches(self, tag: str | None) -> bool:
-        """Tell whether a message with this tag is wanted; the broker only compares hashes."""
+        """Whether a message with this tag is wanted; the broker only compares hashes."""
         return not self.tags or tag in self.tags
 
 

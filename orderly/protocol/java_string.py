@@ -1,4 +1,4 @@
-"""Java's String.hashCode, on which queue selection and the broker's tag filter stand.
+"""Java's String.hashCode, which queue selection and the broker's tag filter use.
 
 Queue selectors are elsewhere (`orderly.selectors`); this is the one function both need.
 """
@@ -13,13 +13,13 @@ from orderly.errors import ConfigError
 
 
 def java_string_hash(key: str) -> int:
-    """Return what `key.hashCode()` is in Java: a signed 32-bit integer.
+    """Return the value of `key.hashCode()` in Java: a signed 32-bit integer.
 
     Java counts UTF-16 code units, so a character beyond U+FFFF counts as its two surrogates.
     Any `str` is accepted, lone surrogates included.
 
     Raises:
-        ConfigError: it is no `str`.
+        ConfigError: `key` is not a `str`.
     """
     try:
         units = key.encode() if key.isascii() else _units(key)

@@ -181,7 +181,7 @@ def encode_running_info(info: RunningInfo) -> bytes:
 
 
 def decode_running_info(body: bytes) -> RunningInfo:
-    """Read a member's account of itself, whatever language it is written in.
+    """Read a member's account of itself, written in any language.
 
     Raises:
         ProtocolError: not such an account.
@@ -230,7 +230,7 @@ class QueueReport:
 
 
 def report_texts(reports: Iterable[tuple[MessageQueue, QueueReport]]) -> dict[str, str]:
-    """Write the reports of the first MOST_QUEUES queues: at most 64 KiB, whatever they hold."""
+    """Write the reports of the first MOST_QUEUES queues: at most 64 KiB, with any content."""
     first = [pair for pair, _ in zip(reports, range(MOST_QUEUES), strict=False)]
     return {_name(queue): _written(report) for queue, report in first}
 

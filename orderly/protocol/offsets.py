@@ -246,7 +246,7 @@ def encode_committed(offsets: Mapping[tuple[str, str], Mapping[int, int]]) -> by
 # --- the committed offsets of all groups, by searching the text -----------------------------------
 # A large cluster's answer has more than a hundred thousand offsets, and keys that no JSON parser
 # takes. Searched with regular expressions it is read in a third of the time, and that of one group
-# in next to none. Whatever does not look as brokers write it is read by `decode_committed`.
+# in next to none. Text that does not look as brokers write it is read by `decode_committed`.
 
 
 Committed = dict[tuple[str, str], dict[int, int]]

@@ -3,7 +3,7 @@
 A parked message keeps its body, and of its properties those that are harmless to store again; all
 else is in one property, `ORDERLY_PARKED`, as JSON. Commands, their results and tombstones are
 readable lines (see `records`). The tag is a hash of the key or the kind of the record, so that
-a broker filters by it. Anybody may send to the topic: whatever is read is checked.
+a broker filters by it. Anybody can send to the topic, so everything that is read is checked.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _read_name(value: Any, what: str) -> str:
     """A text that can be written again: its answer names it."""
     name = TEXT.read(value, what)
     if len(name) > _MOST_OF_NAME or short_text(name) != name:
-        raise ProtocolError(f"{what} of a command is too long, or is no UTF-8")
+        raise ProtocolError(f"{what} of a command is too long, or is not UTF-8")
     return name
 
 
@@ -258,9 +258,9 @@ def _as_read(content: ParkMessage) -> bytes:
 PARKED = "ORDERLY_PARKED"
 _LAST_MOMENT = 253_402_300_799_999  # milliseconds; the end of the year 9999
 
-# What a broker or a proxy acts upon, or sets anew, is not stored as a property of the parked
-# message. To a proxy messages with a sharding key, and those without, are for topics of different
-# types: here none has one.
+# Properties that a broker or a proxy acts upon, or sets itself, are not stored with the parked
+# message. A proxy wants messages with a sharding key and those without in topics of different
+# types: in the park topic none has one.
 _STORED_AGAIN = frozenset({names.KEYS, names.UNIQ_KEY})
 _HELD_BACK = (names.RESERVED - _STORED_AGAIN) | {PARKED, SEAL}
 
@@ -349,7 +349,7 @@ def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
 def parked_again(stored: ReceivedMessage) -> ParkMessage:
     """Write a message of a park queue once more, before the broker deletes it by its age."""
     kept = {name: value for name, value in stored.properties.items() if _may_keep(name, value)}
-    own = (names.TAGS, PARKED, SEAL)  # a seal stays right, for who has no secret
+    own = (names.TAGS, PARKED, SEAL)  # a seal stays right for readers without a secret
     same = {name: stored.properties[name] for name in own if name in stored.properties}
     body, sys_flag = sent_body(stored)
     return ParkMessage(kept | same | {names.WAIT: "true"}, body, sys_flag, stored.flag)

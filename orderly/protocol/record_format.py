@@ -111,12 +111,13 @@ class LineFormat:
 
 
 # --- seals ----------------------------------------------------------------------------------------
-# Who may write to the topics of records cannot make any that counts. A seal is an HMAC with a
-# secret of the group's members. It is a property of the message: the record itself is what it is
-# without, and who has no secret reads it as before. It covers group and queue, the properties that
-# count and the body, so that no record counts elsewhere. That a genuine one is appended again
-# later is what the numbers in it are for; those of a park topic's lines say nothing of when they
-# were written, so their seal does: it has the newest position of that moment in it.
+# Without the secret, a writer to the topics of records cannot make a record that counts. A seal is
+# an HMAC with a secret of the group's members. It is a property of the message: the record itself
+# does not change, and a reader without a secret reads it as before. The seal covers group and
+# queue, the properties that count and the body, so that no record counts elsewhere. The numbers in
+# a record protect against a genuine one that is appended again later. The lines of a park topic do
+# not say when they were written, so their seal does: it has the newest position of that moment in
+# it.
 
 
 SEAL = "ORDERLY_SEAL"

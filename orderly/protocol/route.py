@@ -82,7 +82,7 @@ def _read_broker(value: Any, what: str) -> BrokerData:
 
 def _broker_id(key: str) -> int:
     if not (key.isascii() and key.isdecimal() and len(key) < 20):
-        raise ProtocolError(f"{key!r:.80} is no broker id")
+        raise ProtocolError(f"{key!r:.80} is not a broker id")
     return int(key)
 
 

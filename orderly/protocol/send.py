@@ -207,10 +207,10 @@ def parse_unique_key(text: str) -> UniqueKey:
     try:
         data = bytes.fromhex(text)
     except ValueError as error:
-        raise ProtocolError(f"{text!r:.80} is no unique key: not hexadecimal") from error
+        raise ProtocolError(f"{text!r:.80} is not a unique key: not hexadecimal") from error
     ip, tail = data[: -_KEY_TAIL.size], data[-_KEY_TAIL.size :]
     if len(ip) not in _IP_SIZES:
-        raise ProtocolError(f"{text!r:.80} is no unique key: neither 32 nor 56 digits")
+        raise ProtocolError(f"{text!r:.80} is not a unique key: neither 32 nor 56 digits")
     return UniqueKey(ip, *_KEY_TAIL.unpack(tail))
 
 

@@ -100,7 +100,7 @@ class Entry:
             sent within 15 s before the last acknowledged commit.
         landmark: (offset, store time in milliseconds) of a message that the source queue had when
             the owner took it; None: it had none.
-        generation: of the source topic, counted from 0 each time it was made anew.
+        generation: of the source topic: how often it was recreated, from 0.
         token_time: the first part of the owner's fencing token: when its confirm was stored
             (milliseconds since the epoch), or the highest of former owners; 0: not known.
 
@@ -140,7 +140,7 @@ class Entry:
 class Trying:
     """The owner with this token is about to handle `offset`, which may be what ends the process.
 
-    None: the handler came back from what was tried last, whatever it answered. It changes nothing
+    None: the handler came back from what was tried last, with any answer. It changes nothing
     else: which entries count does not depend on it.
     """
 

@@ -82,7 +82,7 @@ _HEADS = {
     _STORE_V6: _Head(8, 20),
     _HOSTS_V6: _Head(20, 20),
 }
-_HEAD_BITS = 39  # the byte of the head with the bits that tell which of them it is
+_HEAD_BITS = 39  # the byte of the head with the bits that say which of them it is
 _QUEUE_OFFSET = Struct(">20xq")
 _TOPIC_SIZES = {MAGIC_V1: Struct(">B"), MAGIC_V2: Struct(">h")}
 _PROPERTIES_SIZE = Struct(">h")
@@ -473,4 +473,4 @@ def host_from_text(text: str) -> bytes:
     try:
         return ip_address(host.strip("[]")).packed + struct.pack(">i", int(port))
     except (ValueError, struct.error) as error:
-        raise ProtocolError(f"{text!r:.80} is no IP address and port") from error
+        raise ProtocolError(f"{text!r:.80} is not an IP address and port") from error

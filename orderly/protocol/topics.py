@@ -76,7 +76,7 @@ class GetTopicConfig:
 class GetTopicConfigs:
     """One page of all topics' settings, by name (GetAllTopicConfigRequestHeader).
 
-    Without any field the answer is whole, whatever the broker's settings; so ask for pages only
+    Without any field the answer is whole, with any settings of the broker; so ask for pages only
     where it could exceed a frame (about 80,000 topics). A broker without enableSplitMetadata (it
     is on by default) and those before 5.5 answer a page with everything.
 

@@ -1,4 +1,4 @@
-"""The report of a backlog: what stands in it, bounded, the worst first."""
+"""The contents of a backlog report, bounded in size, the worst first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHOWN = 3  # queues of one state that are shown one by one
 _QUEUE_PLOTS = 6
 _COLUMNS = 64  # queues side by side
 _ENOUGH = 0.95  # of the inflow: commits come every 5 s
-_NO_DRAIN = "Not known: that takes samples over 30 s, as --samples 7 --interval 5s gives."
+_NO_DRAIN = "Not known: it needs samples over 30 s, for example --samples 7 --interval 5s."
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ def _facts(snapshot: Snapshot, totals: Sums) -> list[Fact]:
     dead_letters = total(None if it is None else it.messages for it in dead)
     return [
         Fact("behind", count(totals.backlog), f"messages{unknown}"),
-        Fact("oldest", duration(totals.head_age), "waits since it was stored"),
+        Fact("oldest", duration(totals.head_age), "age of the oldest waiting message"),
         Fact("worked off in", worked_off(totals), "the slowest queue"),
         Fact("parked", count(totals.parked_keys), f"keys{messages}"),
         Fact("dead letters", count(dead_letters), "messages"),
@@ -131,7 +131,7 @@ def _about(snapshot: Snapshot, totals: Sums, samples: int) -> str:
         f"{plural(len(snapshot.groups), 'group')}, {plural(totals.queues, 'queue')},"
         f" {plural(len(snapshot.brokers), 'broker')}. {plural(samples, 'sample')}{rates};"
         f" the last scan took {duration(snapshot.scan_seconds)}."
-        f" {NOT_KNOWN} means not known, which is never 0."
+        f" {NOT_KNOWN} means not known; it never means 0."
     )
 
 
@@ -230,13 +230,13 @@ def _group(group: _Judged) -> Sequence[Cell | StateCell]:
 
 def _meaning(sums: Sums) -> str:
     if sums.state is QueueState.OK:
-        text = "consumes, and is behind" if sums.backlog else "no backlog"
+        text = "consuming, but behind" if sums.backlog else "no backlog"
         return f"{text}; keys are parked" if sums.parked_keys else text
     return MEANINGS[sums.state]
 
 
 def _rest(groups: Sequence[_Judged]) -> str:
-    """What the groups are that have no line of their own."""
+    """The verdicts of the groups that have no line of their own."""
     if not groups:
         return ""
     counts = Counter(group.verdict for group in groups)
@@ -259,7 +259,7 @@ def _troubles(groups: Sequence[_Judged]) -> Section | None:
 
 
 def troubles(group: GroupStatus) -> Iterator[Trouble]:
-    """All that is wrong with a group, worst first; none if it is in order."""
+    """Everything that is wrong with a group, worst first; nothing if it is in order."""
     bad = (row for row in group.rows() if row.state_verdict is not Verdict.OK)
     rows = sorted(bad, key=lambda row: (-severity(row.state_verdict), row.state))
     for _, same in groupby(rows, key=lambda row: row.state):
@@ -272,7 +272,7 @@ def troubles(group: GroupStatus) -> Iterator[Trouble]:
             "DEAD",
             plural(group.dead.messages, "dead letter"),
             [f"stored in {DEAD_PREFIX}{group.group}"],
-            "Look at them, mend the cause, send them again:"
+            "Look at them, fix the cause, send them again:"
             f" orderly dlq list {shlex.quote(group.group)}",
         )
     if group.findings:
@@ -280,7 +280,7 @@ def troubles(group: GroupStatus) -> Iterator[Trouble]:
 
 
 def _of_state(rows: Sequence[QueueStatus]) -> Trouble:
-    """Of the queues in one state, the furthest behind first."""
+    """The queues in one state, the furthest behind first."""
     worst, more = rows[0], rows[_SHOWN:]
     facts = [f"{row.queue}: {row.cause or MEANINGS[row.state]}" for row in rows[:_SHOWN]]
     if more:
@@ -341,7 +341,7 @@ def _drain(behind: Sequence[TopicStatus], top: int) -> Plot:
     known = (it for it in behind if it.sums.drain_eta is not None and not _keeps_up(it.sums))
     shown, more = first(known, top, lambda it: (-(it.sums.drain_eta or 0), _furthest(it)))
     svg = bars("drain", [_drain_bar(topic) for topic in shown]) if shown else ""
-    about = "at the pace of the samples; logarithmic, hatched: never"
+    about = "at the rate of the samples; logarithmic; hatched: never"
     return Plot("Worked off in", svg, left_out(more, "topic") if shown else _NO_DRAIN, about)
 
 
@@ -378,9 +378,9 @@ def _queues(
     plots = [_queue_plot(f"queues-{number}", topic) for number, topic in enumerate(several)]
     table = _uneven(topics, top)
     if table is not None:
-        note = "1.0 times the mean and Gini 0 are even. Keys: orderly skew TOPIC"
+        note = "Even means 1.0 times the mean, and Gini 0. For keys: orderly skew TOPIC"
     else:
-        note = "How evenly messages flow in is not known: nothing was stored while it was measured."
+        note = "How evenly messages arrive is not known: none arrived during the measurement."
     if table is None and not plots:
         return None
     return Section(
@@ -470,7 +470,7 @@ def _parked(topics: Sequence[TopicStatus], top: int) -> Section | None:
     return (
         Section(
             "Parked keys",
-            "They wait until somebody releases them, and no longer count as behind.",
+            "They wait until somebody releases them. They do not count as behind.",
             tables=[Table(heads, lines, more, "key")],
         )
         if lines
@@ -491,7 +491,7 @@ def _dead(snapshot: Snapshot, top: int) -> Section | None:
 
 def _silent(brokers: Sequence[BrokerReading]) -> Section | None:
     rows = [(broker.name, broker.error) for broker in brokers]
-    text = "What only they know is UNKNOWN here; all the rest is fresh."
+    text = "Their queues are UNKNOWN here; everything else is current."
     table = Table((Column("Broker"), Column("Why")), rows)
     return Section("Brokers that did not answer", text, tables=[table]) if rows else None
 

@@ -78,7 +78,7 @@ Series = Sequence[tuple[float, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar: how long it is, and what stands before and behind it; inf has no end.
+    """A bar: its length, and the texts before and behind it; inf has no end.
 
     Attributes:
         verdict: gives the colour; None: a bar that judges nothing.
@@ -92,7 +92,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Stick:
-    """A column: its height (None: not known) and what stands below it."""
+    """A column: its height (None: not known) and the text below it."""
 
     label: str
     height: float | None
@@ -148,7 +148,7 @@ def columns(
         shown: left to right.
         below: what they are, under the axis.
         mean: whether a dashed line shows the mean of the known ones.
-        borders: places before which a line stands.
+        borders: places before which a line is drawn.
     """
     known = [stick.height for stick in shown if stick.height is not None]
 
@@ -370,7 +370,7 @@ def _inline(svg: str, name: str) -> str:
 
 
 def _text(element: str) -> str:
-    """Colours of the element itself, not of what stands in it."""
+    """Colours of the element itself, not of its contents."""
     head, mark, rest = element.partition(">")
     return _colored(head) + mark + rest
 

@@ -44,7 +44,7 @@ class Plot:
 
     Attributes:
         caption, about: what it shows; its unit.
-        svg: from `charts`, under a name that no other plot of the report has; "" if there is none.
+        svg: from `charts`, under a name that no other plot of the report has; "" for no plot.
         note: what to know about it, below.
     """
 

@@ -51,7 +51,7 @@ def html(report: Report) -> str:
 
 
 def _drawing(svg: str) -> Markup:
-    """A plot of `charts`, whose texts are escaped, to stand on the page as it is."""
+    """A plot of `charts`, whose texts are escaped, for the page as it is."""
     return Markup(svg)  # noqa: S704
 
 

@@ -40,7 +40,7 @@ def clock(seconds: float) -> str:
 
 
 def axis_times(times: Sequence[float]) -> list[str]:
-    """Times below an axis, no longer than it takes to tell them apart: of one day its hours."""
+    """Times below an axis, only as long as needed to distinguish them: within a day only hours."""
     written = [clock(at) for at in times]
     if len({text[:10] for text in written}) <= 1:
         return [text[11:] for text in written]
@@ -48,7 +48,7 @@ def axis_times(times: Sequence[float]) -> list[str]:
 
 
 def shortened(text: str, width: int) -> str:
-    """`text` in at most `width` characters; both ends tell names apart, so the middle goes."""
+    """`text` in at most `width` characters; both ends distinguish names, so the middle goes."""
     if len(text) <= width:
         return text
     head = width // 2

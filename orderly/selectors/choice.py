@@ -25,9 +25,9 @@ from orderly.selectors.keyed import (
 
 @dataclass(frozen=True, slots=True)
 class SingleQueue:
-    """Global order: every message goes to one queue, whatever its key.
+    """Global order: every message goes to one queue, with any key.
 
-    Throughput is that of one queue. After a failed send the whole queue is held, not one key.
+    The throughput is that of one queue. After a failed send the whole queue is held, not one key.
 
     Args:
         index: of the queue in the topic's list.
@@ -51,7 +51,7 @@ class SingleQueue:
         """
         if self.index >= len(queues):
             raise ConfigError(
-                f"topic {message.topic} has {len(queues)} queues; there is none at {self.index}"
+                f"topic {message.topic} has {len(queues)} queues; index {self.index} is too high"
             )
         return queues[self.index]
 
@@ -79,7 +79,7 @@ class RandomQueue:
         pick: `pick(n)` returns a number from 0 to n-1, e.g. `random.randrange`.
 
     Raises:
-        ConfigError: it cannot be called so.
+        ConfigError: `pick` cannot be called this way.
     """
 
     def __init__(self, pick: Callable[[int], int]) -> None:
@@ -95,7 +95,7 @@ class RandomQueue:
 
 
 # --- the one table of the selectors that look at a key --------------------------------------------
-# Whatever offers a choice of selectors by name, or asks which of them put messages where they lie,
+# Everything that offers selectors by name, or asks which of them put messages where they are,
 # reads this table.
 
 
@@ -105,14 +105,15 @@ _LONG_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A selector, for those who know it by name.
+    """A selector that can be chosen by name.
 
     Attributes:
         name: of the selector.
         selector: itself.
-        producers: whose placement it is.
-        given: what it is given for a stored key, which is always text; None: it takes no such key.
-        counted: a topic's queues in the order in which it counts them.
+        producers: the producers that place keys this way.
+        given: what the selector gets for a stored key, which is always text; None: it takes no such
+            key.
+        counted: a topic's queues in the order in which the selector counts them.
     """
 
     name: str
@@ -123,7 +124,7 @@ class Rule:
 
 
 def stored_number(key: str) -> int | None:
-    """The number that a key's text stands for, written as a producer writes it; None: no number."""
+    """The number that a key's text means, written as a producer writes it; None: not a number."""
     digits = key.removeprefix("-")
     if not digits.isdecimal() or not digits.isascii() or len(digits) > _INT_DIGITS:
         return None
@@ -217,10 +218,10 @@ def choose(
 
 
 def lane_of(selector: Selector, message: Message, arg: object) -> str | None:
-    """Name the lane whose messages must keep their order within a queue; None: there is none.
+    """Name the lane whose messages must keep their order within a queue; None: no order to keep.
 
-    A key is its own lane, and so is an `arg` in place of a key. Under SingleQueue, and for
-    keyless messages of a user's selector, all messages of the queue are one lane.
+    A key is its own lane, and so is an `arg` instead of a key. With SingleQueue, and for messages
+    without a key under your own selector, all messages of the queue are one lane.
 
     Raises:
         ConfigError: a key with a selector that keeps no order.

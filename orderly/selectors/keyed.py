@@ -83,8 +83,8 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 def hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) -> MessageQueue:
     """The queue at |hash % n|, where Java's SelectMessageQueueByHash puts the same string.
 
-    Java divides first and makes the remainder positive afterwards, so the one hash whose absolute
-    value overflows (-2^31, e.g. of "polygenelubricants") is placed as well.
+    Java divides first and then makes the remainder positive. So the one hash whose absolute value
+    overflows (-2^31, for example of "polygenelubricants") gets a place, too.
 
     Args:
         queues: at least one.
@@ -101,7 +101,7 @@ def numeric_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) 
     """The queue at `arg` modulo n, for keys that are numbers.
 
     The remainder is never negative (floor division, as Java's Math.floorMod): -1 goes to the last
-    queue, as a number one below 0 should.
+    queue.
 
     Args:
         queues: at least one.
@@ -141,7 +141,7 @@ def cpp_hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object)
         arg: a `str`, or an `int`, hashed as its decimal text.
 
     Raises:
-        ConfigError: no queue, or `arg` is neither (a bool is not a key), or is not to be written in
+        ConfigError: no queue, or `arg` is neither (a bool is not a key), or cannot be written in
             UTF-8.
     """
     return queue_at(queues, murmur(key_bytes(arg, "cpp_hash_mod")), "cpp_hash_mod")
@@ -184,7 +184,7 @@ def go_hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) 
         arg: a `str`, or an `int`, hashed as its decimal text.
 
     Raises:
-        ConfigError: no queue, or `arg` is neither (a bool is not a key), or is not to be written in
+        ConfigError: no queue, or `arg` is neither (a bool is not a key), or cannot be written in
             UTF-8.
     """
     return queue_at(queues, fnv1a(key_bytes(arg, "go_hash_mod")), "go_hash_mod")
@@ -214,8 +214,8 @@ _by_name = attrgetter("broker_name")
 def proxy_hash(queues: Sequence[MessageQueue], _message: Message, arg: object) -> MessageQueue:
     """The queue that the 5.x proxy chooses for a message of the message group `arg`.
 
-    The proxy counts brokers by name, also where an order configuration lists them otherwise, and
-    leaves out those without a master: then it disagrees with everybody else.
+    The proxy counts brokers by name, even if an order configuration lists them otherwise, and
+    leaves out those without a master. In these cases it disagrees with all other clients.
 
     Args:
         queues: at least one.

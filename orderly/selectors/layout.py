@@ -21,7 +21,7 @@ class Layout:
     """Brokers and how many queues each has, in counting order. `str()` gives the pin's text.
 
     Raises:
-        ConfigError: something else than names and numbers.
+        ConfigError: something other than names and numbers.
     """
 
     brokers: tuple[tuple[str, int], ...]
@@ -69,7 +69,7 @@ def layout_of(route: TopicRoute) -> Layout:
     """The layout that a route has.
 
     The name server's order configuration wins: in its own order, brokers that are down included.
-    Without one: the writable queues of brokers with a master, sorted.
+    Without one, the layout is the writable queues of brokers with a master, sorted.
 
     Raises:
         RouteError: no queue to write to, or an order configuration that cannot be read.

@@ -82,8 +82,8 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or len(set(names)) != len(names):
         raise ConfigError(
-            f"{', '.join(unknown) or 'one of the columns, given twice,'} is no column of a topic;"
-            f" there are {', '.join(COLUMNS)}"
+            f"{', '.join(unknown) or 'one of the columns, given twice,'} is not a column of a"
+            f" topic; the columns are {', '.join(COLUMNS)}"
         )
     return pa.schema(
         [pa.field(name, COLUMNS[name].arrow, nullable=COLUMNS[name].nullable) for name in names]

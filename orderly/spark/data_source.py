@@ -127,12 +127,12 @@ _REPLACED = {
 def register(spark: SparkSession) -> None:
     """Make `format("rocketmq")` known to a session, and this library to its executors.
 
-    They need Spark's own Python packages (pyarrow, numpy, pandas) and not ours: it is sent to them.
-    `orderly.spark.session.get_session` calls this, and to call it again is fine.
+    Executors need Spark's own Python packages (pyarrow, numpy, pandas), but not orderly: it is sent
+    to them. `orderly.spark.session.get_session` calls this; you can call it again.
 
     Raises:
-        ConfigError: no session, one of a Spark that is too old, or a package that is to be sent is
-            not installed here.
+        ConfigError: no session, a Spark that is too old, or a package that must be sent is not
+            installed here.
     """
     from orderly.spark.bundling import ship  # noqa: PLC0415  not in the processes that plan a read
 
@@ -154,8 +154,9 @@ def read(
     Args:
         spark: the session.
         pinned: as `orderly.spark.discovering.pin` returns them; not empty.
-        columns: those wanted; None: as the options say.
-        options: of the source. What to read, and from where to where, is replaced by `pinned`.
+        columns: the wanted columns; None: as the options say.
+        options: of the source. `pinned` replaces the options that say what to read, from where to
+            where.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -219,19 +220,19 @@ def write_ordered(
 ) -> None:
     """Send a DataFrame's rows to a topic, each key's in the order of `order_by`.
 
-    Rows of one key go to one partition and are sorted there by `order_by` alone: keys alternate as
-    they did in time, so that consumers can work on many at once.
+    Rows of one key go to one partition and are sorted there by `order_by` alone. So keys alternate
+    as they did in time, and consumers can work on many at once.
 
-    When it returns, every message is acknowledged. If it fails, a part may be in the topic: write
-    the same rows again, and consumers recognise the copies (`orderly.spark.stamps`).
+    When it returns, every message is acknowledged. If it fails, a part can be in the topic. Write
+    the same rows again; consumers recognise the copies (`orderly.spark.stamps`).
 
     Args:
         df: with the columns to send and no others.
-        topic: where to; it must exist.
+        topic: the topic to send to; it must exist.
         order_by: a column of integers, dates or timestamps that rises within each key.
         key_column: the sharding key.
         partitions: how many tasks send; None: Spark's spark.sql.shuffle.partitions, or fewer.
-        options: further ones of the sink, as `id_column="id"` for `idColumn`.
+        options: further options of the sink, such as `id_column="id"` for `idColumn`.
 
     Raises:
         ConfigError: the DataFrame is a stream, or an argument or a column that does not fit.
@@ -270,29 +271,29 @@ def _keys_together(df: DataFrame, selector: str, key: str, partitions: int | Non
     if selector == SINGLE_QUEUE:
         return df.repartition(1)
     if key not in df.columns:
-        raise ConfigError(f"the rows have no column {key!r}; say key_column=…")
+        raise ConfigError(f"the rows have no column {key!r}; give key_column=…")
     return df.repartition(key) if partitions is None else df.repartition(partitions, key)
 
 
 def ordered_batches(
     *, topic: str, order_by: str, **options: str | int
 ) -> Callable[[DataFrame, int], None]:
-    """What `DataStreamWriter.foreachBatch` takes to write a stream in order.
+    """Return a function for `DataStreamWriter.foreachBatch` that writes a stream in order.
 
         df.writeStream.foreachBatch(ordered_batches(topic="orders", order_by="seq", …))
 
-    Within a batch a key's messages are in the order of `order_by`; a batch is sent when the one
-    before it is acknowledged. Rows that the stream brings late, in a later batch, come later.
-    A batch that is run again sends its rows again.
+    Within a batch the messages of a key are in the order of `order_by`. A batch is sent when the
+    previous one is acknowledged. Rows that arrive late, in a later batch, come later. If a batch
+    runs again, its rows are sent again.
 
     Args:
-        topic: as for `write_ordered`, like the others.
+        topic: as for `write_ordered`.
         order_by: the column that rises within each key.
         options: further arguments.
 
     Raises:
         ConfigError: an argument of another kind.
-        TopicNotFound: there is no such topic; it is looked for at once.
+        TopicNotFound: there is no such topic. This is checked at once.
     """
     _check_writing(topic, order_by, options)
     of_sink = {name: value for name, value in options.items() if name not in _OF_WRITE_ORDERED}

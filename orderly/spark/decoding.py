@@ -189,7 +189,7 @@ def _merged(bulk: _Part, loop: _Part) -> Decoded:
 
 # --- where messages begin, and what their fixed heads say -----------------------------------------
 # Only plain messages are looked into: version 1, IPv4 hosts, not a batch of others, all sizes in
-# agreement. Whatever else there is, broken ones included, is left to the loop, which knows it all.
+# agreement. Everything else, broken ones included, is left to the loop, which handles all cases.
 
 
 Ints = npt.NDArray[np.int64]
@@ -407,7 +407,7 @@ class Entries:
         return maps, _with_repeats(names, bounds)
 
     def _name_ends(self) -> Ints:
-        """The first 0x01 of each entry; its end where there is none."""
+        """The first 0x01 of each entry; its end if it has none."""
         found = np.flatnonzero(self.text == _NAME_END)
         if len(found) == len(self.starts) and bool(
             ((self.starts <= found) & (found < self.ends)).all()

@@ -45,14 +45,14 @@ SpansOfQueues = Mapping[MessageQueue, Span]
 
 
 def pin(options: Mapping[str, str], client: Client | None = None) -> tuple[QueueRange, ...]:
-    """Work out what a batch read with these options reads now, queue by queue.
+    """Find out what a batch read with these options reads now, queue by queue.
 
     Args:
         options: of the source, as a user writes them.
-        client: to ask with; None: a short-lived one, by the options.
+        client: the client to use; None: a short-lived one, by the options.
 
     Returns:
-        A range for each queue, sorted, empty ones too. `orderly.spark.source.read` takes them.
+        A range for each queue, sorted, empty ones too, for `orderly.spark.source.read`.
 
     Raises:
         ConfigError: a bad option, or an offset for a queue that is not read.
@@ -252,8 +252,8 @@ def committed(
     unknown = filled - known
     if unknown and position.unknown is None:
         raise ConfigError(
-            f"group {position.group!r} has committed nothing in {', '.join(sorted(unknown))}: is"
-            " that its name? Or say what to take instead: unknownGroup=earliest, or latest"
+            f"group {position.group!r} has committed nothing in {', '.join(sorted(unknown))}:"
+            " check the group's name, or set unknownGroup=earliest or unknownGroup=latest"
         )
     elsewhere = position.unknown or Edge.EARLIEST
     return {
@@ -296,7 +296,7 @@ def check_order(start: Position, end: Position) -> None:
     for queue, low in sorted(start.offsets.items()):
         high = end.offsets.get(queue, low)
         if 0 <= high < low:
-            raise ConfigError(f"{queue} would begin at {low} and end at {high}; exchange them")
+            raise ConfigError(f"{queue} would begin at {low} and end at {high}; swap them")
 
 
 def vanished(

@@ -66,7 +66,7 @@ class Rows:
 
 
 def chunks(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch so that encoding it takes a bounded amount of memory, whatever its bodies."""
+    """Cut a batch so that encoding it takes a bounded amount of memory, with any bodies."""
     parts = max(-(-batch.nbytes // _CHUNK_BYTES), -(-batch.num_rows // _CHUNK_ROWS), 1)
     size = max(-(-batch.num_rows // parts), 1)
     for start in range(0, batch.num_rows, size):
@@ -103,7 +103,7 @@ def read_rows(batch: pa.RecordBatch, roles: Roles, partition: int, first: int) -
     column = batch.column(roles.order)
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise InvalidMessage(f"{rows.where(row)}: {roles.order!r}, its place in order, is null")
+        raise InvalidMessage(f"{rows.where(row)}: {roles.order!r}, its place in the order, is null")
     return replace(rows, order=_numbers(column))
 
 
@@ -240,7 +240,7 @@ def pieces(
         encoded: by `batch_members`.
         places: of each, its queue's place.
         queues: how many the topic has.
-        limit: bytes of a piece; a member that is longer is a piece by itself.
+        limit: bytes of a piece; a longer member is a piece of its own.
     """
     by_queue = encoded.take(pa.array(np.argsort(places, kind="stable")))
     bounds = np.frombuffer(by_queue.buffers()[1], np.int32)
@@ -264,7 +264,7 @@ def column_of(values: npt.NDArray[np.generic]) -> pa.Array:
     )
 
 
-# --- ids that tell copies of a message from other messages, and those that tell copies apart ------
+# --- ids that are the same for all copies of a message, and ids that are new for each copy --------
 
 
 _ID_BYTES = 16
@@ -305,7 +305,7 @@ def unique_keys(prefix: str, first: int, count: int) -> pa.Array:
 
     Args:
         prefix: all digits but those of the counter.
-        first: where the counter stands.
+        first: the counter's present value.
         count: how many; those of one moment differ if they are 65536 at most.
     """
     counters = np.arange(first, first + count)
@@ -328,7 +328,7 @@ _ALWAYS = 3  # properties that every row has: UNIQ_KEY, WAIT, id
 
 
 def check_rows(rows: Rows, texts: pa.Array, topic: str, *, key_needed: bool) -> None:
-    """Refuse rows that the broker would refuse, drop or cut, or that no consumer could tell apart.
+    """Refuse rows that the broker would refuse, drop or cut, or that no consumer could distinguish.
 
     Args:
         rows: to be sent.
@@ -502,7 +502,7 @@ class KeyOrder:
             numbers: of each row, its place in order.
 
         Returns:
-            The first row that falls behind an earlier one of its key; None: there is none.
+            The first row that falls behind an earlier one of its key; None if no row does.
         """
         by_key = np.argsort(codes, kind="stable")
         numbers = numbers[by_key]
@@ -537,7 +537,7 @@ def key_sample(keys: Iterable[object]) -> KeySample:
     """Hashes of a task's keys: of all, or of SAMPLE of them.
 
     Args:
-        keys: distinct strings or integers; None stands for all rows in one order.
+        keys: distinct strings or integers; None means all rows in one order.
     """
     digests = b"".join([blake2b(_key_bytes(key), digest_size=_HASH_BYTES).digest() for key in keys])
     return np.sort(np.frombuffer(digests, np.uint64))[:KEY_SAMPLE]
@@ -582,7 +582,7 @@ class Encoder:
 
     @property
     def keys(self) -> list[object]:
-        """The keys seen so far; where all rows are in one order, one that stands for all."""
+        """The keys seen so far; where all rows are in one order, a single one for all."""
         return self._order.keys
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[Piece]:

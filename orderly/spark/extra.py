@@ -27,8 +27,8 @@ def check_version(version: str) -> None:
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if numbers < PYSPARK_NEEDED:
         raise ConfigError(
-            f"orderly.spark needs PySpark 4.2 or newer, and this is {version}: take a newer Spark"
-            " (`pip install 'pyspark>=4.2,<5'`), on a cluster on its machines, too"
+            f"orderly.spark needs PySpark 4.2 or newer, but this is {version}: install a newer"
+            " Spark (`pip install 'pyspark>=4.2,<5'`); on a cluster, on its machines too"
         )
 
 

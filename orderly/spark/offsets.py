@@ -71,7 +71,7 @@ def _cut(whole: QueueRange, parts: int) -> list[QueueRange]:
 
 
 EXPIRED = "expired at the broker before they were read"
-CUT = "the queue ends before them: its log was cut, or the topic was made anew"
+CUT = "the queue ends before them: its log was cut, or the topic was recreated"
 GONE = "the queue is no longer there, and its broker is"
 _SHOWN_QUEUES = 5  # queues in an error's text
 
@@ -182,7 +182,7 @@ def warn_of(loss: Loss) -> None:
 
 
 EARLIEST, LATEST = -2, -1
-"""Stand for the oldest message and for the end, as in Spark's Kafka source."""
+"""The oldest message and the end, as in Spark's Kafka source."""
 OffsetTable = dict[str, dict[str, Any]]
 
 _OFFSETS_SHAPE = (
@@ -284,7 +284,7 @@ def _parsed(text: str, what: str, shape: str) -> Any:
         return json.loads(text, object_pairs_hook=_without_repeats)
     except ValueError as error:
         raise ConfigError(
-            f"{what}={_shortened(text)} is no JSON ({error}); write {shape}"
+            f"{what}={_shortened(text)} is not JSON ({error}); write {shape}"
         ) from error
 
 
@@ -292,7 +292,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A table; JSON parsers keep the last of two equal names, and drop an offset in silence."""
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise ValueError(f"a name is there twice among {', '.join(name for name, _ in pairs)}")
+        raise ValueError(f"a name occurs twice among {', '.join(name for name, _ in pairs)}")
     return table
 
 
@@ -338,7 +338,7 @@ class GroupPosition:
 
     Attributes:
         group: its name.
-        unknown: what holds in a topic in which it has committed nothing at all; None: an error.
+        unknown: where to start in a topic in which it has committed nothing; None: an error.
     """
 
     group: str
@@ -350,7 +350,7 @@ class ExactPosition:
     """An offset for each queue.
 
     Attributes:
-        offsets: by queue; -2 and -1 stand for its ends.
+        offsets: by queue; -2 and -1 mean its ends.
         others: what holds for queues that are not named.
     """
 
@@ -358,7 +358,7 @@ class ExactPosition:
     others: Edge
 
     def of(self, queue: MessageQueue) -> int | Edge:
-        """The queue's offset, or the end that stands for it."""
+        """The queue's offset, or the code of an end."""
         offset = self.offsets.get(queue)
         if offset is None:
             return self.others

@@ -101,7 +101,7 @@ def as_pattern(given: str, name: str) -> str:
     try:
         re.compile(given)
     except re.error as error:
-        raise ConfigError(f"{name}={given!r} is no regular expression: {error}") from error
+        raise ConfigError(f"{name}={given!r} is not a regular expression: {error}") from error
     return given
 
 
@@ -294,7 +294,7 @@ def find_option(name: str, options: Iterable[Option]) -> Option:
         options: those that there are.
 
     Raises:
-        ConfigError: there is none; the text names the one that was probably meant.
+        ConfigError: no such option; the text names the one that was probably meant.
     """
     known = {option.name.lower(): option for option in options}
     found = known.get(name.lower())
@@ -440,10 +440,13 @@ def _check_together(found: Mapping[str, Any], *, summary: bool) -> None:
     if summary and columns:
         raise ConfigError(f"emit=summary has columns of its own; leave {', '.join(columns)} out")
     if found.get("includeProperties") and "properties" not in found.get("columns", ["properties"]):
-        raise ConfigError("columns are given without properties; drop includeProperties or add it")
+        raise ConfigError(
+            "columns leaves out properties, but includeProperties asks for them; drop"
+            " includeProperties, or add properties to columns"
+        )
     start, end = found.get("startingTimestamp"), found.get("endingTimestamp")
     if start and end and start.millis > end.millis:
-        raise ConfigError("endingTimestamp is before startingTimestamp; exchange them")
+        raise ConfigError("endingTimestamp is before startingTimestamp; swap them")
 
 
 def _selection(found: Mapping[str, Any]) -> TopicSelection:

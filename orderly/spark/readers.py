@@ -84,13 +84,13 @@ def columns_of(schema: StructType, options: ReadOptions) -> tuple[str, ...]:
         wanted = declared.get(column.name)
         if wanted is None:
             raise ConfigError(
-                f"the schema has a column {column.name}, and a topic has none; there are"
+                f"the schema has a column {column.name}, but a topic has none; the columns are"
                 f" {', '.join(declared)}"
             )
         if column.dataType.simpleString() != wanted:
             raise ConfigError(
                 f"column {column.name} is {wanted}, not {column.dataType.simpleString()}; declare"
-                " it so, and cast it afterwards"
+                f" it as {wanted}, and cast it afterwards"
             )
     names = tuple(schema.names)
     if options.columns_given and names != options.columns:

@@ -441,7 +441,7 @@ class PullWindow(Generic[A]):
                 yield begin, pull.end, pull.answer
 
     def forget_unanswered(self) -> None:
-        """Ask again for whatever was asked for and is not here."""
+        """Ask again for everything that was asked for and is not here."""
         self._pulls = {
             start: pull for start, pull in self._pulls.items() if pull.answer is not None
         }

@@ -33,18 +33,18 @@ def get_session(
 ) -> SparkSession:
     """Return the running session, or start one; the format "rocketmq" is registered with it.
 
-    Local workers get this interpreter unless PYSPARK_PYTHON says another: Spark's own choice is the
-    first `python3` of the PATH, which in a virtual environment lacks every package. On a cluster
+    Local workers use this interpreter unless PYSPARK_PYTHON names another. Spark itself would take
+    the first `python3` of the PATH, which lacks the packages of a virtual environment. On a cluster
     PYSPARK_PYTHON names the executors' Python.
 
     Args:
         name: of the application.
-        master: Spark's master; None: what spark-submit or SPARK_MASTER say, else "local[*]".
-        settings: of Spark, by name; they win over what is set here.
+        master: Spark's master; None: that of spark-submit or SPARK_MASTER, else "local[*]".
+        settings: Spark settings by name; they win over those that this function sets.
 
     Raises:
-        ConfigError: an argument of another kind; no Java 17 or newer, where this process would have
-            to start one.
+        ConfigError: an argument of another kind; or this process must start Java, and there is
+            no Java 17 or newer.
     """
     check_text("name", name, empty=False)
     check_given("master", master, str, "a text")
@@ -55,7 +55,7 @@ def get_session(
 
 
 def _running() -> SparkSession | None:
-    with contextlib.suppress(PySparkRuntimeError):  # there is none, neither of another thread
+    with contextlib.suppress(PySparkRuntimeError):  # no session, not even of another thread
         return SparkSession.active()
     return None
 
@@ -100,7 +100,7 @@ def check_java() -> Path:
     """Find the Java that Spark will start.
 
     Raises:
-        ConfigError: there is none, or it is older than 17.
+        ConfigError: no Java, or it is older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")

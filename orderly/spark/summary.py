@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
         pa.field("falls", pa.int64(), nullable=False),  # neighbours, the later number lower
         pa.field("repeats", pa.int64(), nullable=False),  # neighbours that are the same again
         pa.field("jumps", pa.int64(), nullable=False),  # neighbours with numbers left out between
-        pa.field("first_uniq", pa.string()),  # null where numbers tell what is the same
+        pa.field("first_uniq", pa.string()),  # null where numbers show what is the same
         pa.field("last_uniq", pa.string()),
         pa.field("lost", pa.int64(), nullable=False),  # offsets gone; then there are no messages
     ]
@@ -179,7 +179,7 @@ def _between(
     Args:
         groups: of rows with numbers.
         seq: the numbers of all rows.
-        uniq: ids of all rows; None: an equal number is the same message, whatever its id.
+        uniq: ids of all rows; None: an equal number means the same message, with any id.
     """
     inner = groups.inner()
     earlier, later = groups.order[:-1], groups.order[1:]
@@ -195,7 +195,7 @@ def _between(
 
 
 def _integers(column: pa.Array) -> Ints:
-    """A column's numbers, or times in microseconds; 0 where there is none."""
+    """A column's numbers, or times in microseconds; 0 for a missing one."""
     if pa.types.is_timestamp(column.type):
         column = column.view(pa.int64())
     numbers: Ints = column.fill_null(0).to_numpy().astype(np.int64, copy=False)

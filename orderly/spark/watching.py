@@ -68,7 +68,7 @@ def advanced(start: Offsets, spans: Mapping[MessageQueue, Span], limit: int | No
 def stranded(
     start: Offsets, spans: Mapping[MessageQueue, Span], gone: Callable[[MessageQueue], bool]
 ) -> list[Loss]:
-    """Queues that can't go on from where the stream is: cut off, made anew, or gone.
+    """Queues that can't go on from where the stream is: cut off, recreated, or gone.
 
     Args:
         start: where the stream is.
@@ -92,7 +92,7 @@ def between(start: Offsets, end: Offsets) -> list[QueueRange]:
 def first_checkpoint(offsets: Offsets) -> OffsetTable:
     """Where a stream begins, for Spark to hand back.
 
-    Spark asks for it anew when it repeats the first batch after a crash, and "latest" would be
+    Spark asks for it again when it repeats the first batch after a crash, and "latest" would be
     another place then. So it is marked, and the first batch's end says where it truly began.
     """
     return to_object(offsets) | {_FIRST_MARK: {}}

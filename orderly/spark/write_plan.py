@@ -70,7 +70,7 @@ def assign_roles(options: WriteOptions, types: Mapping[str, str]) -> Roles:
     chosen = {name: _column(role, options, types) for name, role in _ROLES.items()}
     found = {name: column for name, column in chosen.items() if column is not None}
     if "body" not in found:
-        raise ConfigError("the rows have no column body; say option('bodyColumn', …)")
+        raise ConfigError("the rows have no column body; set option('bodyColumn', …)")
     _check_selector(options.selector, found)
     _check_all_used(found, types)
     for name, column in found.items():
@@ -105,12 +105,12 @@ def _check_selector(selector: str, found: Mapping[str, str]) -> None:
         return
     if selector in KEYED and "key" not in found:
         raise ConfigError(
-            f"{selector} needs a key: the rows have no column sharding_key; say"
+            f"{selector} needs a key, but the rows have no column sharding_key; set"
             " option('keyColumn', …), or selector=round_robin for rows without an order"
         )
     if "order" not in found:
         raise ConfigError(
-            "say option('orderBy', …): the column that numbers the rows of a key. Spark's rows"
+            "set option('orderBy', …): the column that numbers the rows of a key. Spark's rows"
             " have no order of their own"
         )
 

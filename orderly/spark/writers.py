@@ -45,7 +45,7 @@ def make_writer(options: Mapping[str, str], schema: StructType, overwrite: bool)
         TopicNotFound, RouteError, NameServerUnavailable: the topic cannot be sent to.
     """
     if overwrite:
-        raise ConfigError("a topic cannot be overwritten, only added to: say mode('append')")
+        raise ConfigError("a topic can only be appended to, not overwritten: use mode('append')")
     return BatchWriter(make_plan(parse_write(options), _types(schema)))
 
 
@@ -55,8 +55,8 @@ def make_stream_writer(
     """Plan the writes of a streaming query; as `make_writer`."""
     if overwrite:
         raise ConfigError(
-            "a topic cannot be overwritten, only added to: say outputMode('append') or 'update',"
-            " not 'complete'"
+            "a topic can only be appended to, not overwritten: use outputMode('append') or"
+            " 'update', not 'complete'"
         )
     return StreamWriter(make_plan(parse_write(options), _types(schema)))
 
@@ -122,9 +122,10 @@ def _conclude(plan: WritePlan, messages: Sequence[WriterCommitMessage | None]) -
     count = scattered([outcome.keys for outcome in outcomes])
     if count:
         raise ConfigError(
-            f"rows of a key were in several partitions ({count} keys at least), which are sent side"
-            " by side: all are stored, but not in order. Let orderly.spark.sink.write_ordered (in a"
-            " stream: ordered_batches) do the writing, or repartition by the key before"
+            f"rows of a key were in several partitions ({count} keys at least). Partitions are"
+            " sent in parallel, so all rows are stored, but not in order. Write with"
+            " orderly.spark.sink.write_ordered (in a stream: ordered_batches), or repartition by"
+            " the key first"
         )
     _log.info(
         "sink.written",
@@ -141,6 +142,6 @@ def _log_abort(plan: WritePlan, batch_id: int | None) -> None:
         "sink.aborted",
         topic=plan.topic,
         batch_id=batch_id,
-        hint="what was acknowledged before stays in the topic; written again, it is there twice"
-        " with the same ORDERLY_ID",
+        hint="acknowledged messages stay in the topic; after another write they are there"
+        " twice, each with the same ORDERLY_ID",
     )

@@ -40,21 +40,21 @@ def traced_hooks(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> ConsumerHooks:
-    """Return hooks with which each call of the handler runs in a span of its own.
+    """Return hooks that run each handler call in its own span.
 
         OrderlyConsumer("shipping", handle, namesrv="localhost:9876", hooks=traced_hooks())
 
     The span "process <topic>" is current while the handler runs, on its thread or in its task, and
-    linked to the spans that sent the messages. A handler in a worker process runs outside of it.
-    A call after which messages come again has the status "error"; `error.type` is the exception's
-    class, but not its text, which may hold anything.
+    is linked to the spans that sent the messages. A handler in a worker process runs outside of the
+    span. A call after which messages come again has the status "error". `error.type` is the class
+    of the exception, without its text, which could contain anything.
 
     Metrics: `messaging.client.consumed.messages`, a counter by outcome, and
     `messaging.process.duration`, a histogram of the handler's seconds.
 
     Args:
         hooks: further hooks, called within the span.
-        sharding_keys: whether spans show them; they may be personal data.
+        sharding_keys: whether spans show the keys; they can be personal data.
         tracer_provider: of the spans; None: the global one.
         meter_provider: of the metrics; None: the global one.
 

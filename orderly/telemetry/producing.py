@@ -43,14 +43,14 @@ class TracedProducer(OrderlyProducer):
     """An OrderlyProducer with a span "send <topic>" for each message, from the call to the answer.
 
     The span's context travels in the message's properties `traceparent` and `tracestate`, unless
-    the message has one of them already, or no room for them. Thread-safe.
+    the message already has one of them or has no room for them. Thread-safe.
 
         with TracedProducer(namesrv="localhost:9876") as producer:
             producer.send(Message("orders", b"created", sharding_key="order-1001"))
 
     Args:
         group, namesrv, config, client, selector: as of OrderlyProducer.
-        sharding_keys: whether spans show them; they may be personal data.
+        sharding_keys: whether spans show the keys; they can be personal data.
         tracer_provider: None: the global one.
 
     Raises:

@@ -226,11 +226,11 @@ class RocketMQContainer:
             producer = OrderlyProducer(namesrv=broker.namesrv)
 
     Args:
-        image: default: the variable ORDERLY_ROCKETMQ_IMAGE, else the public image. Any that has
-            $ROCKETMQ_HOME/bin with `mqnamesrv` and `mqbroker`.
+        image: any image that has $ROCKETMQ_HOME/bin with `mqnamesrv` and `mqbroker`. Default: the
+            variable ORDERLY_ROCKETMQ_IMAGE, else the public image.
         broker_name: the broker's name.
         broker_properties: settings of the broker that win over ours.
-        progress: called with what is going on, for example "pulling apache/rocketmq:5.5.0 …".
+        progress: called with texts such as "pulling apache/rocketmq:5.5.0 …".
 
     Raises:
         ConfigError: an argument of another kind.
@@ -280,7 +280,7 @@ class RocketMQContainer:
             LifecycleError: it runs.
         """
         if self._container is not None:
-            raise LifecycleError("the container runs already")
+            raise LifecycleError("the container is already running")
         on_free_ports(self._start, self.stop, ours=True)
         return self
 
@@ -296,9 +296,9 @@ class RocketMQContainer:
             remove_container(container)
 
     def ended(self) -> str:
-        """Say why it ended although nobody stopped it, with the end of its log; "" if it did not.
+        """Say why the container ended without `stop`, with the end of its log; "" if it runs.
 
-        A broker that `kill_broker` ended is no end of the container.
+        A broker that `kill_broker` ended does not count as the end of the container.
 
         Raises:
             ContainerUnavailable: the engine no longer answers.

@@ -34,7 +34,7 @@ from orderly.testing.readiness import START_TIMEOUT
 
 _STOP_TIMEOUT = 45.0  # seconds; a clean shutdown takes about 10
 _POLL = 0.1
-_BUSY = EmbeddedBrokerError("the local broker's state is in use by another broker; stop that one")
+_BUSY = EmbeddedBrokerError("another broker uses the local broker's state; stop that one")
 
 
 def default_directory(name: str = DEFAULT) -> Path:
@@ -140,7 +140,7 @@ def serve(name: str, directory: Path, namesrv_port: int, properties: Mapping[str
             while not ended.wait(1.0):
                 if len(broker.pids) < 2:
                     raise EmbeddedBrokerError(
-                        f"the name server or the broker ended by itself; see {broker.directory}"
+                        f"the name server or the broker ended unexpectedly; see {broker.directory}"
                     )
         finally:
             forget(name)

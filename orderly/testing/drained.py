@@ -21,24 +21,25 @@ class NotDrained(OrderlyError, TimeoutError):
 
 
 def run_until_drained(consumer: OrderlyConsumer, timeout: float = 30.0) -> None:
-    """Run a consumer until nothing is left in its topics: all is handled, parked, or a dead letter.
+    """Run a consumer until its topics are empty: all messages are handled, parked, or dead letters.
 
-    One that is not started yet is started here and closed at the end; one that runs goes on. On any
-    broker. What handlers send meanwhile to these topics counts, too. Queues of other members of the
-    group are waited for until their offsets are committed (`commit_interval`).
+    A consumer that is not started yet is started here and closed at the end; a running one goes on.
+    Works on any broker. Messages that handlers send to these topics meanwhile count, too. For
+    queues of other members of the group it waits until their offsets are committed
+    (`commit_interval`).
 
         run_until_drained(OrderlyConsumer("shipping", ship).subscribe("orders"))
 
     In an asyncio test: `await asyncio.to_thread(run_until_drained, consumer)`.
 
     Args:
-        consumer: subscribed. With `consume_from="first"`, or what was sent before is passed over.
+        consumer: subscribed. Use `consume_from="first"`, or it passes over messages sent before.
         timeout: seconds.
 
     Raises:
-        NotDrained: something is left then.
-        OrderlyError: as `start`, and what a broker refuses.
-        ConfigError: not a consumer, or no number of seconds above 0.
+        NotDrained: messages are left after `timeout`.
+        OrderlyError: as `start`, or a broker refused a request.
+        ConfigError: not a consumer, or not a number of seconds above 0.
     """
     from orderly.consumer import OrderlyConsumer  # noqa: PLC0415  pytest loads this package
 

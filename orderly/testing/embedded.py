@@ -48,8 +48,8 @@ class EmbeddedBroker:
             and + 1.
         broker_properties: settings of the broker that win over ours, e.g.
             {"autoCreateTopicEnable": "true"}.
-        java_options: further options of both JVMs; to have TLS,
-            `-Dtls.server.mode=permissive` and what else Java's servers ask for.
+        java_options: further options of both JVMs; for TLS, `-Dtls.server.mode=permissive` and the
+            other options that Java's servers need.
         client_settings: fields of ClientConfig that a client needs here: keys, TLS.
         progress: called during the download, see `jars.Progress`.
         jars: a file that lists the jars of another RocketMQ release; default: the one that
@@ -128,7 +128,7 @@ class EmbeddedBroker:
     def stop(self) -> None:
         """End both servers and wait until they are gone. Idempotent.
 
-        A clean shutdown takes about 10 s; where the directory goes too, they are killed at once.
+        A clean shutdown takes about 10 s. If the directory is temporary, they are killed at once.
         """
         self._site.stop()
         self._broker = None
@@ -160,7 +160,7 @@ class EmbeddedBroker:
         No thread of it runs when this returns.
 
         Raises:
-            EmbeddedBrokerError: some still run after 30 s.
+            EmbeddedBrokerError: some threads still run after 30 s.
         """
         self._running_broker().pause()
 
@@ -348,7 +348,7 @@ class EmbeddedCluster:
         """One broker; id 0 is the master.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: no such broker.
             LifecycleError: the cluster does not run.
         """
         check_text("name", name)
@@ -463,12 +463,12 @@ class EmbeddedCluster:
 
 def _check_names(masters: Sequence[str], slaves: Sequence[str]) -> None:
     if not masters:
-        raise ConfigError("masters and slaves are lists of broker names, with a master at least")
+        raise ConfigError("masters and slaves are lists of broker names, with at least one master")
     unknown = sorted(set(slaves) - set(masters))
     if len(set(masters)) != len(masters) or unknown:
         raise ConfigError(
-            f"each master {list(masters)} needs a name of its own, and each slave a master of"
-            f" those (unknown: {unknown})"
+            f"each master {list(masters)} needs its own name, and each slave must name one of"
+            f" these masters (unknown: {unknown})"
         )
 
 

@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 
 class JarsUnavailable(EmbeddedBrokerError):
-    """A jar could not be downloaded, stored, or is not the one in the list."""
+    """A jar could not be downloaded or stored, or is not the one in the list."""
 
 
 @dataclass(frozen=True, slots=True)

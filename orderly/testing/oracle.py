@@ -5,9 +5,9 @@ delivery goes at most one message forward; it may go back (a failed message at o
 handover), but never below what was committed, and then goes on without a gap. No two handlers
 work on one queue at a time. Pure, and linear in the number of records.
 
-Where a broker forgets its locks a member may go on that is not the owner any more and cannot know
-it. Such deliveries are *excused*: the others alone must be in order, and may pass over what was
-finished by an excused one before.
+When a broker forgets its locks, a member that is no longer the owner can go on, because it cannot
+know. Such deliveries are *excused*: only the others must be in order, and they may pass over
+messages that an excused delivery finished before.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Sent:
 class Delivered:
     """One call of a handler; records of one queue in the order in which the calls began.
 
-    `success` is whether the handler said that it is done. `started` and `ended` are seconds on one
-    clock; left at 0 they are not judged. An excused one is in its place when it has ended.
+    `success` says whether the handler reported it as done. `started` and `ended` are seconds on one
+    clock; left at 0 they are not judged. An excused delivery has its place where it ended.
     """
 
     key: Hashable
@@ -61,7 +61,7 @@ class Committed:
 
 @dataclass(slots=True)
 class Verdict:
-    """What the records say. `ok` is the answer; the rest is why.
+    """The result of the judgement. `ok` is the answer; the rest says why.
 
     Attributes:
         sent, delivered, keys, queues: how many there were.
@@ -109,7 +109,8 @@ def judge(sent: Iterable[Sent], events: Iterable[Delivered | Committed]) -> Verd
     """Judge a whole run.
 
     Args:
-        sent: every acknowledged send; the queues were consumed from their first message on.
+        sent: every acknowledged send. The queues must have been consumed from their first message
+            on.
         events: every delivery and, where known, every acknowledged commit, in order.
 
     Raises:

@@ -22,7 +22,7 @@ def on_free_ports(start: Callable[[], None], undo: Callable[[], None], *, ours: 
     Args:
         start: chooses ports and starts.
         undo: ends what a failed start left.
-        ours: whether `start` may choose another port at all.
+        ours: whether `start` may choose another port.
 
     Raises:
         BaseException: what `start` raised last.

@@ -71,7 +71,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what only a real broker can do, where there is none."""
+    """Skip tests that need a real broker, where there is none."""
     if config.getoption("--orderly-broker") == "fake":
         for item in items:
             if item.get_closest_marker("broker") is not None:
@@ -91,7 +91,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show it, too, in the report of the test in which it ended."""
+    """Also show it in the report of the test in which it ended."""
     report = yield
     why = _why_it_ended(item) if report.failed else ""
     if why and _first_line(why) not in report.longreprtext:
@@ -119,12 +119,13 @@ def _first_line(text: str) -> str:
 def orderly_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """The broker of this session: an EmbeddedBroker, RocketMQContainer or FakeBroker.
 
-    With --orderly-broker=proxy an EmbeddedBroker: `namesrv` is its name server, for administration.
-    Tests that stop or pause it use this fixture; they are skipped on a broker that is not ours.
+    Use this fixture in tests that stop or pause the broker. They are skipped on a broker that
+    orderly did not start. With --orderly-broker=proxy it is an EmbeddedBroker whose `namesrv` is
+    its name server, for administration.
     """
     where = pytestconfig.getoption("--orderly-broker")
     if where not in _OURS:
-        pytest.skip(f"needs a broker it may stop; --orderly-broker={where} is not ours")
+        pytest.skip(f"needs a broker that it may stop; --orderly-broker={where} is not ours")
     broker = _STARTS[where](pytestconfig)
     yield broker
     broker.stop()
@@ -234,9 +235,9 @@ def orderly_topic(
 
 @pytest.fixture
 def orderly_fake() -> Iterator[FakeBroker]:
-    """An `orderly.testing.FakeBroker` of this test alone, whatever `--orderly-broker` says.
+    """An `orderly.testing.FakeBroker` for this test alone, independent of `--orderly-broker`.
 
-    It starts in milliseconds, knows no topic yet, and its `script` makes requests go wrong:
+    It starts in milliseconds, has no topic yet, and its `script` makes requests fail:
 
         def test_an_order_is_shipped(orderly_fake):
             orderly_fake.create_topic("orders", queues=4)

@@ -20,7 +20,7 @@ _ASK_AGAIN = 1.0
 
 
 class BrokerStartFailed(EmbeddedBrokerError):
-    """Name server or broker ended, or did not answer in time; the text has the end of its log."""
+    """A server ended, or did not answer in time; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class ServerProcess:
         The signal goes to one thread. The others stop when a busy machine has run that one.
 
         Raises:
-            EmbeddedBrokerError: some still run after 30 s.
+            EmbeddedBrokerError: some threads still run after 30 s.
         """
         self.signal(signal.SIGSTOP)
         deadline = time.monotonic() + _PAUSE_TIMEOUT
@@ -275,7 +275,7 @@ class Site:
             LifecycleError: it runs.
         """
         if self.running:
-            raise LifecycleError("the embedded broker runs already")
+            raise LifecycleError("the embedded broker is already running")
         self._java = find_java()
         self.jars = fetch_jars(
             jars=listed_jars(self._list, proxy=self._proxy), progress=self._progress
@@ -333,7 +333,7 @@ class Site:
     def stop(self) -> None:
         """End all servers and wait until they are gone. Idempotent.
 
-        A clean shutdown takes about 10 s; where the directory goes too, they are killed at once.
+        A clean shutdown takes about 10 s. If the directory is temporary, they are killed at once.
         """
         atexit.unregister(self.stop)
         for server in self._servers:

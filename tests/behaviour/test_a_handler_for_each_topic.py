@@ -118,7 +118,7 @@ async def coroutine(messages, context):
 @pytest.mark.parametrize(
     ("handlers", "said"),
     [
-        ({}, "an empty mapping"),
+        ({}, "mapping of handlers is empty"),
         ({"a": both, "b": coroutine}, "all plain or all async"),
         ({"a": 5}, "the handler of a must be callable"),
         ({"a": Ack}, "the handler of a is called with"),

@@ -93,7 +93,7 @@ def test_it_waits_no_longer_and_comes_back_in_order(
     details = report.first.details
     assert details.reason.startswith("an operator parked the key")
     assert (details.attempts >= 1, details.fingerprint is None) == (True, False)
-    assert operator.add(BAD).outcomes[0].reason == f"key {BAD!r} is parked already"
+    assert operator.add(BAD).outcomes[0].reason == f"key {BAD!r} is already parked"
     handler.answer = Ack()
     (outcome,) = operator.release(BAD)
     assert (outcome.settled, outcome.reason) == (COUNT + 1, None)

@@ -49,7 +49,7 @@ def test_by_failure_then_the_first_then_all(
     eventually(lambda: parked() == everything, within=60)
 
     code, _, err = orderly("parked", "release", group, "--all")
-    assert (code, "nobody to ask here: give --yes" in err) == (3, True)
+    assert (code, "there is no terminal to ask on: give --yes" in err) == (3, True)
     assert parked() == everything, "a preview changes nothing"
 
     handler.healed.add("card")

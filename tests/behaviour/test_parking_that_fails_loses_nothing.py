@@ -131,7 +131,7 @@ def test_after_a_bad_deploy_not_everything_is_parked(producer, one_queue):
         eventually(lambda: len([e for e in logs if e["event"] == "park.refused"]) > 20)
     (parked,) = consumer.parked().values()
     assert 5 <= len(parked) <= 10
-    assert "fault of the handler" in next(e["why"] for e in logs if e["event"] == "park.refused")
+    assert "the handler is at fault" in next(e["why"] for e in logs if e["event"] == "park.refused")
     assert {s.queue for s in stored} == set(consumer.parked())
 
 

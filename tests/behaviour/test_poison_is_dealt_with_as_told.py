@@ -139,7 +139,7 @@ def test_park_key_sets_the_key_aside_and_nothing_behind_it_runs(
     (parked,) = named(events, "key.parked")
     assert (parked["offset"], parked["reason"]) == (
         results[BAD * len(KEYS)].queue_offset,
-        "no other try helps a failure of this kind",
+        "retries do not help against a failure of this kind",
     )
     assert parked["error"].startswith("ValueError")
     assert isinstance(parked["exc_info"], ValueError)

@@ -47,7 +47,7 @@ def test_a_group_goes_with_all_that_is_its_own(
     assert listed(group)["order"] == "key"
     assert listed(group, group, "-t", topic)["topics"] == [topic]
     code, _, err = orderly(*delete)
-    assert (code, "online, who would make it again" in err) == (3, True)
+    assert (code, "online, who would create it again" in err) == (3, True)
     members.close()
     eventually(lambda: what_is_in_the_way() == kept, within=60)
     code, _, err = orderly(*delete)

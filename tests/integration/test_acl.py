@@ -92,7 +92,7 @@ WRONG = {
     "an unknown user": ({"access_key": "nobody", "secret_key": "hunter2"}, "check access_key"),
 }
 
-NOT_ALLOWED = r"may not do it.*mqadmin updateAcl.*no permission to access"
+NOT_ALLOWED = r"is not allowed to do this.*mqadmin updateAcl.*no permission to access"
 
 
 @pytest.fixture(scope="module")

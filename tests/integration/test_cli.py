@@ -74,7 +74,7 @@ def test_a_topic_is_created_listed_and_shown(orderly):
     code, out, _ = orderly("topic", "create", name, "--queues", "3")
     assert (code, name in out) == (0, True)
     code, out, _ = orderly("topic", "create", name, "--queues", "3")
-    assert (code, out) == (0, f"{name} exists already with 3 queues\n")
+    assert (code, out) == (0, f"{name} already exists with 3 queues\n")
     code, _, err = orderly("topic", "create", name, "--queues", "4")
     assert (code, "broker-a: 3; wanted: broker-a: 4" in err) == (3, True), err
     assert name in orderly("topic", "list")[1].splitlines()
@@ -92,7 +92,7 @@ def test_a_topic_that_only_the_name_server_knows_is_created(orderly, client, top
     )
     assert json.loads(orderly("topic", "show", topic, "-o", "json")[1])["layout"] == "broker-a:3"
     assert orderly("topic", "create", topic, "--queues", "3")[1].startswith(
-        f"{topic} exists already"
+        f"{topic} already exists"
     )
 
 

@@ -46,7 +46,7 @@ def test_in_a_pipe_it_tells_the_whole_story_in_plain_lines(orderly_namesrv):
         "failed 3 times, done at attempt 4",
         "half-way: consumer B closes",
         "the handler raises ValueError: time data '2013-01-01T24:00' does not match",
-        "is parked: its later events wait in order, all others run on",
+        "is parked: its later events wait in order, all others go on",
         "orderly parked list:",
         "the fix is deployed: consumer C runs it",
         "replayed in order",

@@ -188,7 +188,7 @@ def test_start_status_logs_stop_on_the_command_line(orderly_command, tmp_path, o
     export = text.splitlines()[-1]
     assert orderly_command("status")[0] == 0
     code, text = orderly_command("start")
-    assert (code, "runs already" in text) == (0, True), text
+    assert (code, "already runs" in text) == (0, True), text
     code, text = orderly_command("logs", "-n", "3")
     assert (code, len(text.splitlines())) == (0, 3)
     code, text = orderly_command("stop")

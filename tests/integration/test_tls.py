@@ -111,4 +111,4 @@ def test_a_client_that_the_server_does_not_trust_is_told_which_settings(
 
 
 def test_a_server_without_tls_is_told(orderly_broker, settings):
-    assert "with tls=False" in refusal(orderly_broker, settings)
+    assert "set tls=False" in refusal(orderly_broker, settings)

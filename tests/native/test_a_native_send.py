@@ -123,14 +123,14 @@ def test_it_runs_from_start_to_close_and_only_once(stub):
     with pytest.raises(LifecycleError, match="not started"):
         producer.send(message)
     producer.start()
-    with pytest.raises(LifecycleError, match="started once"):
+    with pytest.raises(LifecycleError, match="started only once"):
         producer.start()
     producer.send(message)
     producer.close()
     producer.close()
     with pytest.raises(LifecycleError, match="is closed"):
         producer.send(message)
-    with pytest.raises(LifecycleError, match="started once"):
+    with pytest.raises(LifecycleError, match="started only once"):
         producer.start()
 
 

@@ -187,7 +187,7 @@ def test_flights_sent_in_order_are_in_order(spark, orderly_namesrv, orderly_topi
 def test_an_empty_topic_is_not_judged(spark, orderly_namesrv, orderly_topic):
     result = run(spark, settings(orderly_namesrv, orderly_topic(2)))
     assert result.verdict is Verdict.UNKNOWN
-    assert result.headline == "Not judged: there are no messages in what was read."
+    assert result.headline == "Not judged: no messages were read."
 
 
 @pytest.fixture(scope="module")

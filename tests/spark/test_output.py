@@ -131,7 +131,7 @@ def test_what_no_result_of_ours_names_is_never_removed(spark, tmp_path):
     with Output(tmp_path, overwrite=True) as output, pytest.raises(ConfigError, match="is there"):
         output.table("keys", KEYS)
     (tmp_path / "result.json").write_text('{"schema": "other/v1", "tables": {"keys": ""}}')
-    with pytest.raises(ConfigError, match="none of a job"):
+    with pytest.raises(ConfigError, match="was not written by an orderly job"):
         Output(tmp_path, overwrite=True)
     (tmp_path / "result.json").write_text(
         '{"schema": "orderly.spark.audit/v1", "tables": {"../x": ""}}'

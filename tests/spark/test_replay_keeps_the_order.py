@@ -108,13 +108,13 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
         half = run(spark, settings)
         assert (half.sent, half.verdict) == (200, Verdict.CRITICAL)
         assert half.missing == 100
-        assert "the same command sends them" in half.headline
+        assert "run the same command again" in half.headline
         patched.setattr(job, "write_ordered", half_of(whole, ends=Died))
         with pytest.raises(Died):
             run(spark, settings)
     await_visible(client)
     assert len(pulled(client, target)) == 150
-    with pytest.raises(ConfigError, match="begun with another selection"):
+    with pytest.raises(ConfigError, match="began with another selection"):
         run(spark, replace(settings, selection=ReplaySelection(keys=("key-1",))))
 
     behind = spark.read.parquet(archived.table).limit(7)  # a stream goes on with the table
@@ -211,7 +211,7 @@ def test_what_groups_have_consumed_is_looked_up_in_the_namespace(
     ("change", "why"),
     [
         (lambda rows: rows.drop("store_ts", "body"), "no column store_ts, body"),
-        (lambda rows: rows.union(rows.limit(1)), "or the same one"),
+        (lambda rows: rows.union(rows.limit(1)), "or share one"),
         (lambda rows: rows.withColumn("queue_offset", lit(None).cast("long")), "have no place"),
         (lambda rows: rows.union(rows.withColumn("topic", lit("other"))), "several topics"),
     ],

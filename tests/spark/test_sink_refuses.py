@@ -38,7 +38,7 @@ def rows(spark):
 
 def test_what_cannot_work_is_refused_before_anything_is_sent(rows, refused, orderly_namesrv, topic):
     fine = rows(("a", 1, "x"))
-    assert "cannot be overwritten" in refused(fine, mode="overwrite")
+    assert "can only be appended to" in refused(fine, mode="overwrite")
     assert "no running broker has the topic 'no-such-topic'" in refused(fine, topic="no-such-topic")
     assert "column extra would not be sent" in refused(fine.selectExpr("*", "1 extra"))
     assert stored(orderly_namesrv, topic, 0, 2) == []

@@ -99,7 +99,7 @@ TRACEBACK = (
 def test_on_a_terminal_a_program_without_logging_gets_sentences_and_tracebacks():
     line, _, rest = stderr_of(EMIT, terminal=True).partition("\n")
     assert re.fullmatch(
-        r"\d\d:\d\d:\d\d WARNING  the handler raised; its messages come again: e\\x1b"
+        r"\d\d:\d\d:\d\d WARNING  the handler raised an error; its messages come again: e\\x1b"
         r" \(group g, handler.raised\)",
         line,
     )

@@ -16,11 +16,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "orderly.cli.backlog.list:list_groups",
         "The backlog of groups, topics or queues.",
     ),
-    "describe": ("orderly.cli.backlog.describe", "All that is known about one group."),
-    "watch": ("orderly.cli.backlog.watch", "The backlog as it changes."),
-    "check": ("orderly.cli.backlog.check", "A verdict in one line, for cron, Nagios, CI, a probe."),
+    "describe": ("orderly.cli.backlog.describe", "Everything that is known about a group."),
+    "watch": ("orderly.cli.backlog.watch", "The backlog, live."),
+    "check": ("orderly.cli.backlog.check", "A one-line verdict for cron, Nagios, CI or a probe."),
     "explain": ("orderly.cli.backlog.explain", "Why groups are behind, and what to do next."),
-    "report": ("orderly.cli.backlog.report", "All of it as one HTML file, with plots."),
+    "report": ("orderly.cli.backlog.report", "Everything as one HTML file, with plots."),
 }
 
 
@@ -35,15 +35,15 @@ class DefaultIsList(LazyGroup):
         return super().parse_args(ctx, args)
 
 
-STATES = "\b\nStates of a queue; the first that applies counts:\n" + "\n".join(
+STATES = "\b\nStates of a queue. If several apply, the first one counts:\n" + "\n".join(
     f"  {state:<14}  {meaning}".rstrip() for state, meaning in MEANINGS.items()
 )
 
 
 @click.group(cls=DefaultIsList, table=COMMANDS, epilog=STATES)
 def backlog() -> None:
-    """How far behind consumer groups are. Without a command: list.
+    """How far behind consumer groups are. Without a command, it runs `list`.
 
-    Backlog is what is stored and not yet consumed, in messages. `-` means not known, which is
-    never 0.
+    The backlog is the number of messages stored and not yet consumed. `-` means not known; it
+    never means 0.
     """

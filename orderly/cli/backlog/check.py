@@ -85,9 +85,9 @@ Examples:
 @click.option(
     "--fail-on",
     type=click.Choice(["warning", "critical"]),
-    help="For CI: exit 1 from this on, else 0; 3 stays 3.",
+    help="For CI: exit 1 if the verdict is this or worse, else 0. UNKNOWN stays 3.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code says it.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; only set the exit code.")
 @pace_options
 @format_options(*OF_BACKLOGS, default="nagios")
 @common_options
@@ -105,11 +105,11 @@ def check(
 ) -> int:
     """Judge GROUP... (names or globs) in one line, for cron, Nagios, CI or a probe.
 
-    CRITICAL wins over UNKNOWN, UNKNOWN over WARNING. By default parked keys and dead letters are a
-    warning, and lost messages are critical; `~:` switches that off.
+    CRITICAL wins over UNKNOWN, and UNKNOWN over WARNING. By default, parked keys and dead letters
+    are a WARNING and lost messages are CRITICAL; the range `~:` turns such a default off.
 
-    RANGE is as in Nagios: 10 (alert above), 10: (below), ~:10, 10:20 (outside), @10:20 (inside).
-    Times are 90s, 5m, 2h, 1d.
+    RANGE is written as in Nagios: 10 or ~:10 alerts above 10, 10: below 10, 10:20 outside and
+    @10:20 inside of the range. Write times as 90s, 5m, 2h or 1d.
     """
     settings, thresholds = settings_of(ctx), thresholds_of(limits)
     snapshot = measure(settings, names, pace, thresholds=thresholds)

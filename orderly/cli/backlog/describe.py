@@ -208,10 +208,10 @@ def describe(
     pace: Pace,
     form: Format,
 ) -> int:
-    """Show all that is known about GROUP... (names or globs).
+    """Show everything that is known about GROUP... (names or globs).
 
-    Topics and queues with their offsets and owners, members, first messages that are not finished,
-    parked keys, dead letters, and what is odd about the group as a whole.
+    This includes topics and queues with offsets and owners, members, the first unfinished messages,
+    parked keys, dead letters, and what is wrong with the group as a whole.
     """
     settings = settings_of(ctx)
     snapshot = redacted(measure(settings, names, pace), redact_keys)

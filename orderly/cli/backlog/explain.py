@@ -64,9 +64,9 @@ def _fine(groups: Sequence[GroupStatus], count: int) -> str:
 
 
 def _not_known(group: GroupStatus) -> str:
-    """That nobody knows who has what waits: a member that died may."""
+    """Note that the owner of waiting messages is not known: a dead member can be."""
     rows = [row for row in group.rows() if row.backlog and row.owner is None]
-    return f"; who has {queues_text(len(rows))} of these is not known" if rows else ""
+    return f"; the owner of {queues_text(len(rows))} is not known" if rows else ""
 
 
 def _behind(group: GroupStatus) -> str:
@@ -81,12 +81,12 @@ def _behind(group: GroupStatus) -> str:
     if sums.head_age:
         text += f", the oldest for {duration(sums.head_age)}"
     if sums.drain_eta is not None:
-        text += f"; at this pace {_worked_off(sums.drain_eta)}"
+        text += f"; at this rate {_worked_off(sums.drain_eta)}"
     return text
 
 
 def _worked_off(eta: float) -> str:
-    return "never worked off" if eta == float("inf") else f"worked off in {duration(eta)}"
+    return "never cleared" if eta == float("inf") else f"cleared in {duration(eta)}"
 
 
 def _paragraph(group: GroupStatus) -> str:
@@ -109,15 +109,15 @@ def _troubled(group: GroupStatus) -> Iterator[QueueStatus]:
 
 
 def _in_order(group: GroupStatus) -> Iterator[str]:
-    """What else waits, so that all is accounted for."""
+    """The other waiting messages, so that the numbers add up."""
     rows = [row for row in group.rows() if row.backlog and row.state_verdict is Verdict.OK]
     owned = [row for row in rows if row.owner is not None]
     nobodys = [row for row in rows if row.owner is None]
     if owned:
-        yield _indented(f"- in order, being worked off: {_waits(_together(owned), owned)}.")
+        yield _indented(f"- in order, with an owner: {_waits(_together(owned), owned)}.")
     if nobodys:
         yield _indented(f"- {_waits(_together(nobodys), nobodys)} whose owner is not known.")
-        yield from _next(("Ask who has them:", (f"orderly locks {shlex.quote(group.group)}",)))
+        yield from _next(("Find their owners:", (f"orderly locks {shlex.quote(group.group)}",)))
 
 
 def _together(rows: Sequence[QueueStatus]) -> int:
@@ -232,11 +232,11 @@ def explain(
     pace: Pace,
     form: Format,
 ) -> int:
-    """Say in plain sentences why all groups, or GROUP..., are behind, and what to do next.
+    """Say in plain sentences why all groups, or only GROUP..., are behind, and what to do next.
 
-    The worst comes first. Members of ours report what fails, how often and how; Java's members
-    report only what the broker asks for. With --samples 3 --interval 60s it also sees what stands
-    still without a visible cause.
+    The worst comes first. Members that run this library report what fails, how often and how.
+    Java members report only what the broker asks for. With --samples 3 --interval 60s the command
+    also finds queues that do not move for no visible reason.
     """
     settings = settings_of(ctx)
     snapshot = redacted(measure(settings, names, pace), redact_keys)

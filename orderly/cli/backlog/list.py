@@ -45,11 +45,12 @@ def list_groups(
     pace: Pace,
     form: Format,
 ) -> int:
-    """List how far behind all groups are, or GROUP... (names or globs).
+    """List how far behind all groups are, or only GROUP... (names or globs).
 
-    A line is a group's topic: its worst queue's state, the backlog in messages, the AGE of the
-    oldest, the time until it is worked off (ETA; it needs --samples 3), parked messages. DEAD
-    letters and MEMBERS are of the group. `-` means not known, which is never 0.
+    Each line is one topic of one group: the state of its worst queue, the backlog in messages, the
+    AGE of its oldest message, the time until the backlog is gone (ETA; it needs --samples 3) and
+    its parked messages. DEAD (dead letters) and MEMBERS count for the whole group. `-` means not
+    known; it never means 0.
     """
     settings, cut = settings_of(ctx), cut.fit(by_line=form.for_rows)
     snapshot = redacted(measure(settings, names, pace), redact_keys)

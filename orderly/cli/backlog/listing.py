@@ -285,13 +285,13 @@ _CUT = (
     click.option(
         "--by",
         type=click.Choice([str(level) for level in Level]),
-        help="What a line is. Default: topic; json and yaml show all, down to queues.",
+        help="One line per group, topic or queue. Default: topic. json and yaml show every level.",
     ),
-    click.option("--only-bad", is_flag=True, help="Only those that are not in order."),
+    click.option("--only-bad", is_flag=True, help="Only those with a problem."),
     click.option(
         "--sort-by",
         type=click.Choice(list(ORDERS)),
-        help="Worst first. Default: by name; with --top by backlog.",
+        help="Sort by this, worst first. Default: by name; with --top by backlog.",
     ),
     click.option("--top", type=click.IntRange(1), metavar="N", help="Only the first N lines."),
     click.option(
@@ -355,7 +355,7 @@ def nothing(snapshot: Snapshot, cut: ListingOptions, names: Names) -> str:
         count = len(snapshot.groups)
         return "the group is in order" if count == 1 else f"all {count} groups are in order"
     if names.groups or names.topics:
-        return f"no group fits {', '.join((*names.groups, *names.topics))}"
+        return f"no group matches {', '.join((*names.groups, *names.topics))}"
     return (
         "no group has committed an offset: start a consumer, or give GROUP and --topic to see"
         " a topic's queues"

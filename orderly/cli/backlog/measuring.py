@@ -41,7 +41,7 @@ _PACE = (
         default=1,
         show_default=True,
         metavar="N",
-        help="Measure so often. Rates need 3, STALL and GROWING 3 over two minutes.",
+        help="How often to measure. Rates need 3; STALL and GROWING need 3 over two minutes.",
     ),
     click.option(
         "--interval",
@@ -55,7 +55,7 @@ _PACE = (
         type=Duration(0.1),
         default="10s",
         show_default=True,
-        help="For one sample; what has not answered by then is UNKNOWN.",
+        help="Time limit of one sample. What has not answered by then is UNKNOWN.",
     ),
 )
 
@@ -131,13 +131,13 @@ def require_measured(snapshot: Snapshot, selection: Selection) -> None:
     for name in selection.named_topics:
         if groups and not any(name in group.topics for group in groups.values()):
             raise ConfigError(
-                f"there is no topic {name} that such a group could read: check the name"
-                f" (`orderly topic list` shows all topics){unread}"
+                f"no such group reads a topic {name}: check the name (`orderly topic list` shows"
+                f" all topics){unread}"
             )
 
 
 def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:
-    """Give up in time, whatever hangs: a checker that is late reports nothing."""
+    """Give up in time, even if something hangs: a late checker reports nothing."""
     limit = pace.samples * pace.timeout + (pace.samples - 1) * pace.interval + _GRACE
     answers: SimpleQueue[Snapshot | BaseException] = SimpleQueue()
 

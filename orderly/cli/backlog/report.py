@@ -36,7 +36,7 @@ Examples:
     "--out",
     required=True,
     metavar="FILE.html",
-    help="Where to write it; - is stdout. A file that is there is replaced.",
+    help="Where to write it; - is stdout. An existing file is replaced.",
 )
 @groups_options()
 @click.option(
@@ -45,7 +45,7 @@ Examples:
     default=20,
     show_default=True,
     metavar="N",
-    help="At most N lines in each table and plot; what is left out is said.",
+    help="At most N lines in each table and plot. The report says what it leaves out.",
 )
 @redact_option
 @pace_options
@@ -60,10 +60,10 @@ def report(
     redact_keys: str | None,
     pace: Pace,
 ) -> int:
-    """Write a report of all groups, or GROUP...: one HTML file to read, to print, to send.
+    """Write a report of all groups, or only GROUP...: one HTML file to read, print or send.
 
-    Verdict, groups and what to do about them, plots, first messages, parked keys, dead letters.
-    The file loads nothing and runs nothing. Drain times need samples over 30 s.
+    It has a verdict, the groups and what to do about them, plots, first messages, parked keys and
+    dead letters. The file loads nothing and runs no script. Drain times need samples over 30 s.
     """
     write_html = _writer()
     if out != STDOUT:
@@ -116,7 +116,7 @@ def _check_target(path: Path) -> None:
     if taken:
         raise ConfigError(f"{path} is a directory: give the name of a file")
     if not possible:
-        raise ConfigError(f"there is no directory {path.parent}: make it, or give another file")
+        raise ConfigError(f"there is no directory {path.parent}: create it, or give another file")
 
 
 def write_whole(path: Path, text: str) -> None:

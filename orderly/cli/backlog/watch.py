@@ -1,6 +1,6 @@
 """`orderly backlog watch`: the backlog as it changes.
 
-A terminal's display is drawn anew; in a pipe lines are appended.
+A terminal's display is redrawn; in a pipe lines are appended.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def follow(settings: CommonOptions, watch: WatchOptions) -> int:
 
 
 def _looks(settings: CommonOptions, watch: WatchOptions) -> Iterator[Snapshot | OrderlyError]:
-    """A snapshot every so often, or why there is none."""
+    """A snapshot at each interval, or the reason why it is missing."""
     selection = watch.names.selection(settings)
     with settings.client(watch.timeout) as client:
         observer, backlog = _observer(client, selection, watch.timeout), Backlog()
@@ -296,11 +296,19 @@ Examples:
 @groups_options()
 @cut_options
 @click.option(
-    "--interval", type=Duration(0.1), default="2s", show_default=True, help="Between two rounds."
+    "--interval",
+    type=Duration(0.1),
+    default="2s",
+    show_default=True,
+    help="Time between two rounds.",
 )
 @click.option("--samples", type=click.IntRange(1), metavar="N", help="End after N rounds.")
 @click.option(
-    "--timeout", type=Duration(0.1), default="10s", show_default=True, help="Of one round."
+    "--timeout",
+    type=Duration(0.1),
+    default="10s",
+    show_default=True,
+    help="Time limit of one round.",
 )
 @redact_option
 @format_options(*OF_BACKLOGS)
@@ -317,10 +325,10 @@ def watch(
     redact_keys: str | None,
     form: Format,
 ) -> int:
-    """Show the backlog of all groups, or GROUP..., again and again, until Ctrl-C.
+    """Show the backlog of all groups, or only GROUP..., again and again until Ctrl-C.
 
-    A terminal is drawn anew each time: TREND has the last 20 rounds. In a pipe lines are appended,
-    with their time. A round that fails is reported, and the next one tried.
+    On a terminal the table is redrawn each round; TREND shows the last 20 rounds. In a pipe each
+    round appends lines with their time. If a round fails, the command reports it and goes on.
     """
     cut = cut.fit(by_line=form.for_rows)
     watched = WatchOptions(

@@ -39,7 +39,7 @@ _COLUMNS = tuple(
     metavar="N",
     help="Messages to send.",
 )
-@click.option("--all", "everything", is_flag=True, help="Send all 656,584 of the year.")
+@click.option("--all", "everything", is_flag=True, help="Send all 656,584 messages of the year.")
 @click.option(
     "--queues",
     type=click.IntRange(2, 64),
@@ -54,7 +54,7 @@ _COLUMNS = tuple(
     default=2013,
     show_default=True,
     metavar="N",
-    help="Chooses the message that fails.",
+    help="Random seed: it chooses the message that fails.",
 )
 @format_options()
 @common_options
@@ -64,12 +64,14 @@ def demo(
 ) -> int:
     """See ordered messages work, in a minute.
 
-    Starts a RocketMQ broker on this machine (the first time it downloads RocketMQ) unless --namesrv
-    or ORDERLY_NAMESRV names one, and sends it the flights that left New York in 2013: each
-    departure and arrival is a message, the aircraft is the key. Two consumers handle them; one
-    leaves half-way and one message fails three times. A bad record has its aircraft parked while
-    live traffic goes on, until a fix is deployed and it is released. An independent oracle then
-    checks the order of every aircraft's events.
+    Starts a RocketMQ broker on this machine, unless --namesrv or ORDERLY_NAMESRV names a cluster.
+    The first start downloads RocketMQ.
+
+    Then it sends the flights that left New York in 2013: each departure and arrival is a message,
+    and the aircraft is the key. Two consumers handle them. One consumer leaves half-way, and one
+    message fails three times. One bad record gets its aircraft parked, that is, set aside, while
+    live traffic goes on; the demo deploys a fix and releases it. At the end an independent checker
+    verifies the order of every aircraft's events.
     """
     from orderly.cli.demo.story import DemoPlan, run_demo  # noqa: PLC0415  `--help` needs no sockets
 

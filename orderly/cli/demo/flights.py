@@ -61,7 +61,7 @@ class FlightEvent(NamedTuple):
 
         Args:
             number: its place in the whole stream, from 0.
-            time: what stands there as its time; None: `self.time`.
+            time: the text that is written as its time; None: `self.time`.
         """
         return json.dumps(
             {

@@ -61,7 +61,7 @@ class _Rate(ProgressColumn):
 
 
 class Screen:
-    """Where the demo tells its story: on a terminal with colours, bars and a view of the queues."""
+    """Where the demo shows its story: on a terminal with colours, bars and a view of the queues."""
 
     def __init__(self, stream: TextIO) -> None:
         width = None if stream.isatty() else WIDTH
@@ -88,7 +88,7 @@ class Screen:
         self._marked(self._good, "green", text)
 
     def event(self, text: str) -> None:
-        """Something worth watching: a line with a mark, above whatever is live."""
+        """Something worth watching: a line with a mark, above the live part."""
         self._marked("!", "bold yellow", text)
 
     def note(self, text: str) -> None:

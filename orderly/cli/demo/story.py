@@ -109,8 +109,8 @@ class DemoReport:
         if self.exit_code == 0:
             return (
                 f"In order: all {verdict.sent:,} events of {verdict.keys:,} aircraft were handled"
-                f" in the order in which they were sent, the {self.replayed:,} that were parked"
-                " too; none was lost"
+                f" in the order in which they were sent, including the {self.replayed:,} that were"
+                " parked; none was lost"
             )
         if self.exit_code == NOT_MEASURED:
             return "Not measured: the brokers did not say what is left in every queue"
@@ -206,7 +206,7 @@ def judge_run(
 ) -> DemoReport:
     """Hand the records to the oracle, and put everything together.
 
-    The consumers order by key, so each aircraft is judged by itself.
+    The consumers order by key, so each aircraft is judged alone.
     """
     events = stream.events
     records = [
@@ -358,8 +358,8 @@ def _ends(client: Client, topic: str, sent: SendLog) -> dict[MessageQueue, int]:
 def _conclude(report: DemoReport, screen: Screen, left_behind: str | None) -> None:
     screen.step(
         "Verdict",
-        "An oracle that knows nothing of the library compared what was sent with what the"
-        " handlers were given, aircraft by aircraft.",
+        "An independent checker compared the messages that were sent with the messages that the"
+        " handlers got, aircraft by aircraft.",
     )
     screen.table(report.rows())
     screen.verdict(report.exit_code == 0, report.verdict_text())
@@ -371,7 +371,7 @@ def _conclude(report: DemoReport, screen: Screen, left_behind: str | None) -> No
     screen.note("Next:  orderly broker start      a broker that stays, for your own trials")
     screen.note("       orderly topic create      a topic of your own; then: orderly send, tail")
     screen.note("       orderly backlog --help    how far behind a group is, also for cron")
-    screen.note("       orderly parked --help     what is set aside: look, release, drop")
+    screen.note("       orderly parked --help     keys set aside: look, release, drop")
     screen.note("       orderly demo --all        the whole year: 656,584 events")
 
 
@@ -446,7 +446,7 @@ def park_and_release(members: DemoMembers, parked: ParkedMessages, screen: Scree
         screen.event(f"{bad.key} was not parked within {PARK_PATIENCE:.0f} s")
         return parking
     parking.parked_at = time.monotonic()
-    screen.event(f"{bad.key} is parked: its later events wait in order, all others run on")
+    screen.event(f"{bad.key} is parked: its later events wait in order, all others go on")
     until = parking.parked_at + SHOWN_PARKED
     wait_until(lambda: time.monotonic() >= until, members, screen)
     if not (listed := _listed(parked, members, screen)):
@@ -455,7 +455,9 @@ def park_and_release(members: DemoMembers, parked: ParkedMessages, screen: Scree
     for report in listed:
         screen.event(f"orderly parked list: {report.key}, {report.messages} messages by now")
     members.deploy_the_fix()
-    screen.event("the fix is deployed: consumer C runs it, A is closed; what is parked stays so")
+    screen.event(
+        "the fix is deployed: consumer C runs it, A is closed; the parked events stay parked"
+    )
     parking.outcomes = parked.release(bad.key)
     parking.released_at = time.monotonic()
     how = "replayed in order" if parking.ok else "replayed, then it stopped"

@@ -24,7 +24,7 @@ from orderly.cli.demo.trouble import (
     pick_bad,
     pick_failing,
     read_time,
-    read_time_mended,
+    read_time_fixed,
 )
 from orderly.config import ConsumerConfig
 from orderly.consumer import OrderlyConsumer
@@ -179,7 +179,7 @@ def _settle(log: SendLog, number: int, future: Future[SendResult]) -> None:
 # --- members of one group, a record of all they are handed, and a watch ---------------------------
 
 
-SURVIVOR, LEAVER, MENDED = "A", "B", "C"
+SURVIVOR, LEAVER, FIXED = "A", "B", "C"
 SUSPEND = 0.5  # seconds a key waits after a failure, at first
 # For a demo: by default it takes 5 tries in 60 s.
 QUICK = PoisonRules(attempts=3, spacing=0.2, span=1.0, first_wait=SUSPEND)
@@ -314,8 +314,8 @@ class DemoMembers:
 
     def deploy_the_fix(self) -> None:
         """Start consumer C, which can read the bad record, and close the others. Blocks."""
-        mended = self._consumers[MENDED] = self._member(MENDED, read_time_mended)
-        mended.subscribe(self.topic).start()
+        fixed = self._consumers[FIXED] = self._member(FIXED, read_time_fixed)
+        fixed.subscribe(self.topic).start()
         for name in (SURVIVOR, LEAVER):
             self._consumers[name].close()
 
@@ -425,7 +425,7 @@ def wait_until(condition: Callable[[], bool], members: DemoMembers, screen: Scre
 
 
 def lanes_of(members: DemoMembers, ends: Ends) -> list[LaneView]:
-    """Every queue as it stands."""
+    """Every queue in its present state."""
     owners = members.owners()
     failing = members.stream.failing
     waiting = failing.queue if failing.waiting else None

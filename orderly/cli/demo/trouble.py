@@ -167,7 +167,7 @@ def read_time(text: str) -> datetime:
     return datetime.strptime(text, _FORMAT)  # noqa: DTZ007  local clocks, without a zone
 
 
-def read_time_mended(text: str) -> datetime:
+def read_time_fixed(text: str) -> datetime:
     """As consumer C does it: 24:00 is 00:00 of the next day."""
     if text.endswith(_MIDNIGHT):
         return read_time(text.replace(_MIDNIGHT, "T00:00")) + timedelta(days=1)

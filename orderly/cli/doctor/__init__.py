@@ -47,19 +47,19 @@ Examples:
     multiple=True,
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Only these topics, in place of all that GROUP has; may be given again.",
+    help="Only these topics, not all that GROUP has; may be given again.",
 )
 @click.option(
     "--order",
     type=click.Choice(["queue", "key"]),
-    help="How that consumer keeps order. Default: as the members that are there.",
+    help="How that consumer keeps order. Default: as the members that are online.",
 )
 @click.option(
     "--model",
     type=click.Choice(["clustering", "broadcasting"]),
-    help="How its members share the queues. Default: as the members that are there.",
+    help="How its members share the queues. Default: as the members that are online.",
 )
-@click.option("--tags", metavar="TAGS", help="Its filter, as in `paid || shipped`.")
+@click.option("--tags", metavar="TAGS", help="Its filter by tags, as in `paid || shipped`.")
 @click.option("--sql", metavar="CONDITION", help="Its filter by properties: `amount > 100`.")
 @click.option(
     "--timeout",
@@ -67,7 +67,7 @@ Examples:
     default="3s",
     show_default=True,
     metavar="DURATION",
-    help="For each connection and each answer.",
+    help="How long each connection and each answer can take.",
 )
 @format_options()
 @common_options
@@ -84,14 +84,15 @@ def doctor(
     form: Format,
     **consumer: str | None,
 ) -> int:
-    """Look for what is wrong with the installation, the cluster, or a consumer's start.
+    """Check the installation, the cluster, and whether a consumer could start.
 
-    Extras; each name server by itself; brokers with release, role and clock; what the access key
-    may not do; with GROUP or --topic all that the start of such a consumer
-    would refuse or warn of.
+    It checks the extras, each name server on its own, each broker's release, role and clock, and
+    the rights of the access key. With GROUP or --topic it also finds everything that such a
+    consumer would refuse or warn about at its start.
 
-    Nothing is joined, pulled or written. ABSENT is no fault: most programs need neither all extras
-    nor an administrator's key. Rights to send are not tried: only a message would show them.
+    The command joins no group, pulls no message and writes nothing. ABSENT is not a fault: most
+    programs do not need all extras or an administrator's key. The right to send is not checked,
+    because only a message could show it.
     """
     settings = settings_of(ctx)
     if consumer["tags"] and consumer["sql"]:

@@ -73,7 +73,7 @@ def _settings(settings: CommonOptions, config: ClientConfig) -> Iterator[DoctorF
 
 def _tls(verify: str) -> DoctorFinding:
     if verify == "none":
-        advice = "set tls_verify=host, or chain: as it is, anybody on the way may read and change"
+        advice = "set tls_verify=host or chain: without it, anybody on the way can read and change"
         return DoctorFinding("settings", "tls", FindingState.WARNING, "on, tls_verify=none", advice)
     return DoctorFinding("settings", "tls", FindingState.OK, f"on, tls_verify={verify}")
 
@@ -88,7 +88,7 @@ class ServerAnswer:
     Attributes:
         version: number of the server's release; None: it did not answer.
         body: of an answer that says yes.
-        error: why there is none.
+        error: why it is missing.
         sent, came: seconds since the epoch, by our clock.
         is_proxy: a proxy refused it.
     """
@@ -178,7 +178,7 @@ def _finding(
     release = release_of(answer.version or 0)
     lacking = {name for name in together if _addresses(together, name) - _addresses(brokers, name)}
     if lacking:
-        advice = "have every broker register with every name server: namesrvAddr of the broker"
+        advice = "register every broker with every name server (namesrvAddr of the broker)"
         found = f"{release}, does not know all of {listed(lacking)}"
         return DoctorFinding("name servers", address, FindingState.WARNING, found, advice)
     return DoctorFinding(
@@ -189,15 +189,16 @@ def _finding(
 def _proxy(address: str, answer: ServerAnswer) -> DoctorFinding:
     found = f"a proxy, {release_of(answer.version or 0)}, in place of a name server"
     advice = (
-        "consumers and producers work through it, with what docs/how-to/proxy.md leaves out; name"
-        " the name servers for this command, backlog, topics and whatever else asks brokers"
+        "consumers and producers work through it, within the limits in docs/how-to/proxy.md; name"
+        " the name servers for this command, backlog, topic and all other commands that ask brokers"
     )
     return DoctorFinding("name servers", address, FindingState.OK, found, advice)
 
 
 def _silent(address: str, answer: ServerAnswer, *, others: bool) -> DoctorFinding:
     if not isinstance(answer.error, RemotingError):  # it answers, and is something else
-        state, advice = FindingState.CRITICAL, "name a name server or a proxy, not a broker"
+        state = FindingState.CRITICAL
+        advice = "give the address of a name server or a proxy, not of a broker"
     elif others:
         state, advice = (
             FindingState.WARNING,
@@ -293,13 +294,13 @@ def _findings(seen: SeenReplica, *, signed: bool) -> Iterator[DoctorFinding]:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What releases before one do not have, of what this library uses.
+    """A feature that this library uses, and that older releases do not have.
 
     Attributes:
-        before: the number of that release.
-        what: they lack.
-        advice: what follows.
-        signed: only who has an access key uses it.
+        before: the number of the first release that has it.
+        what: its name.
+        advice: what you do without it.
+        signed: it matters only with an access key.
     """
 
     before: int
@@ -343,7 +344,7 @@ def release_finding(replica: Replica, number: int, *, signed: bool) -> DoctorFin
     if lacks:
         found += f", lacks {listed(it.what for it in lacks)}"
     if number < OLDEST_TRIED:
-        advice = "tried is 4.9.7 and later: try yours before you rely on it, or upgrade it"
+        advice = "only 4.9.7 and later are tested: test yours before you rely on it, or upgrade"
         return _broker(replica.name, FindingState.WARNING, found, advice)
     return _broker(replica.name, FindingState.OK, found, "; ".join(it.advice for it in lacks))
 
@@ -357,8 +358,8 @@ def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorF
     yield _broker(part, FindingState.OK, _summary(settings))
     permission = settings.get("brokerPermission", "")
     if permission.isdecimal() and _BOTH not in Permission(int(permission) & _BOTH):
-        advice = "set brokerPermission=6 when it is to serve again (mqadmin updateBrokerConfig)"
-        found = f"brokerPermission={permission}: it does not serve all, as when it is drained"
+        advice = "set brokerPermission=6 when it should serve again (mqadmin updateBrokerConfig)"
+        found = f"brokerPermission={permission}: it serves only a part, as when it is being drained"
         yield _broker(part, FindingState.WARNING, found, advice)
 
 
@@ -367,7 +368,7 @@ def _summary(settings: Mapping[str, str]) -> str:
     parts = [settings.get("brokerRole", "role not known")]
     parts += [] if kept is None else [f"keeps messages for {duration(kept)}"]
     made = settings.get("autoCreateSubscriptionGroup")
-    parts += [] if made is None else [f"makes groups: {'yes' if made == 'true' else 'no'}"]
+    parts += [] if made is None else [f"creates groups: {'yes' if made == 'true' else 'no'}"]
     return ", ".join(parts)
 
 
@@ -384,14 +385,14 @@ def _clock(name: str, answer: ServerAnswer) -> DoctorFinding:
             part, FindingState.UNKNOWN, "it does not report its time", "see its own host"
         )
     if found.matters:
-        advice = "set both by NTP: ages, retention and starts at a time go by these clocks"
+        advice = "set both by NTP: ages, retention and starts at a time use these clocks"
         return _broker(part, FindingState.WARNING, str(found), advice)
     return _broker(part, FindingState.OK, str(found))
 
 
 def _unknown(part: str, error: OrderlyError) -> DoctorFinding:
     if isinstance(error, NoPermission):  # a matter of the key, which `access` reports
-        advice = "look with an administrator's key, if you need to know"
+        advice = "use an administrator's key if you need to know"
         return _broker(part, FindingState.ABSENT, "not shown to this key", advice)
     return _broker(part, FindingState.UNKNOWN, "it could not be asked", str(error))
 
@@ -465,5 +466,5 @@ def look_at_key(client: Client, seen: Sequence[SeenReplica]) -> DoctorFinding:
             "use an administrator's key (user type Super) for `orderly backlog`, the exporter and"
             " most administration; consumers and producers need none"
         )
-        return _key(FindingState.ABSENT, f"{named}; it is no administrator's", advice)
-    return _key(FindingState.OK, f"{named}; brokers answer all that was asked")
+        return _key(FindingState.ABSENT, f"{named}; it is not an administrator's", advice)
+    return _key(FindingState.OK, f"{named}; brokers answered all questions")

@@ -27,8 +27,8 @@ class FindingState(StrEnum):
     """How it is with a part."""
 
     OK = "OK"
-    ABSENT = "ABSENT"  # not there, or not shown to this key; no fault, for most need it not
-    WARNING = "WARNING"  # it works, and should be looked at
+    ABSENT = "ABSENT"  # missing, or not shown to this key; not a fault, because most do not need it
+    WARNING = "WARNING"  # it works, but look at it
     UNKNOWN = "UNKNOWN"  # it could not be asked
     CRITICAL = "CRITICAL"  # it cannot be used, or would be refused
 

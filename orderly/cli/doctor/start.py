@@ -78,7 +78,7 @@ class _Start:
         self.routes: dict[str, TopicRoute] = {}
 
     def look(self) -> None:
-        """Go through it; whatever is found is in `findings`."""
+        """Check everything; the results are in `findings`."""
         group = self._wanted.group
         for topic in self._wanted.topics:
             with contextlib.suppress(OrderlyError):  # reported below; a proxy's routes tell whom
@@ -107,9 +107,7 @@ class _Start:
                 with self._asked(f"topic {topic}"):
                     self._topic_at(topic, broker)
             if not route.write_queues():
-                advice = (
-                    "set it at the broker (mqadmin updateTopicPerm -p 6), if it is to be sent to"
-                )
+                advice = "to allow sends, set it at the broker (mqadmin updateTopicPerm -p 6)"
                 self._add(f"topic {topic}", FindingState.WARNING, "no queue may be written", advice)
 
     def _topic_at(self, topic: str, broker: BrokerData) -> None:
@@ -123,7 +121,7 @@ class _Start:
         order = "marked as ordered" if found.order else "not marked as ordered"
         may = _permission(Permission(found.perm))
         text = f"{broker.broker_name}: {queues}, {may}, {found.message_type}, {order}"
-        advice = "" if same else "end what was begun (orderly topic grow), or make them the same"
+        advice = "" if same else "finish the change (orderly topic grow), or make them the same"
         self._add(f"topic {topic}", FindingState.OK if same else FindingState.WARNING, text, advice)
 
     # --- the group -----------------------------------------------------------------------------
@@ -144,8 +142,10 @@ class _Start:
                 found = {queue.topic for queue in self._client.admin.consume_stats(group)}
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
-            advice = "name topics with --topic, to have the start of a consumer looked at"
-            self._add(f"group {group}", FindingState.ABSENT, "no topic is known of it", advice)
+            advice = "name topics with --topic to check the start of a consumer"
+            self._add(
+                f"group {group}", FindingState.ABSENT, ("no topic of the group is known"), advice
+            )
         return topics
 
     def _group(self, group: str, members: ConsumerConnections | None) -> None:
@@ -200,7 +200,11 @@ class _Start:
 
     def _settings(self, group: str, broker: str, *, known: bool) -> GroupConfig:
         settings = group_settings(self._client, group, self._masters[broker], known=known)
-        text = "not there yet: made when a member joins" if settings is None else _shown(settings)
+        text = (
+            "does not exist yet: created when a member joins"
+            if settings is None
+            else _shown(settings)
+        )
         self._add(f"group {group}", FindingState.OK, f"{broker}: {text}")
         return settings or GroupConfig(name=group)
 
@@ -213,7 +217,7 @@ class _Start:
                 for own, broker, error in faults:
                     part = f"{own.kind} of {topic}"
                     if isinstance(error, NotThere) and not self._client.behind_proxy:
-                        text = f"{broker}: not there, or too small: made at a consumer's start"
+                        text = f"{broker}: missing or too small: created at a consumer's start"
                         self._add(part, FindingState.OK, text)
                     else:
                         self._add(part, _state_of(error), f"{broker}: {own.topic}", str(error))
@@ -314,9 +318,9 @@ def group_settings(
         return client.groups.group_config(group, broker.broker_name)
     if found is None and not _made_when_needed(client, broker):
         raise GroupNotFound(
-            f"broker {broker.broker_name} has no group {group}, and makes none by itself"
-            " (autoCreateSubscriptionGroup=false): make it, with its order, as"
-            f" mqadmin updateSubGroup -c {broker.cluster} -g {group} -o true"
+            f"broker {broker.broker_name} has no group {group}, and does not create groups itself"
+            " (autoCreateSubscriptionGroup=false): create it, with order on: mqadmin"
+            f" updateSubGroup -c {broker.cluster} -g {group} -o true"
         )
     return found
 
@@ -374,7 +378,7 @@ def _trials(
 
 
 def _refusal(ask: Callable[[], object]) -> NoPermission | None:
-    """Whether it is refused; what is not answered at all is reported elsewhere."""
+    """Whether it is refused; a missing answer is reported elsewhere."""
     try:
         ask()
     except NoPermission as error:

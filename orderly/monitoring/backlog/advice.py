@@ -12,49 +12,49 @@ from orderly.monitoring.texts import key_command
 
 # A sentence or two, then a command a line.
 _ADVICE = {
-    QueueState.UNKNOWN: "See whether broker {broker} runs and can be reached from here.",
+    QueueState.UNKNOWN: "Check that broker {broker} runs and that this machine can reach it.",
     QueueState.NOT_APPLICABLE: "Ask the members: each keeps its own offsets.",
-    QueueState.RECREATED: "Nothing, if members of ours had the queue: they begin at the first"
-    " message of the new topic. For others set the group back:\norderly offsets reset {group}"
-    " {topic} --to-earliest --dry-run",
-    QueueState.NEW: "Start a member; where it begins is its own setting (consume_from; in"
-    " Java consumeFromWhere).",
-    QueueState.LOST: "What is deleted is gone here: get it from where it came from. Consume"
-    " faster, or have the broker keep more (fileReservedTime).",
-    QueueState.AHEAD: "If the topic was made anew, set the group back:\norderly offsets reset"
+    QueueState.RECREATED: "If orderly members had the queue, do nothing: they begin at the first"
+    " message of the new topic. For other members, set the group back:\norderly offsets reset"
     " {group} {topic} --to-earliest --dry-run",
+    QueueState.NEW: "Start a member. Its own setting decides where it begins (consume_from; in"
+    " Java consumeFromWhere).",
+    QueueState.LOST: "The broker cannot give deleted messages back: get them from their source."
+    " Consume faster, or let the broker keep messages longer (fileReservedTime).",
+    QueueState.AHEAD: "If the topic was deleted and created again, set the group back:\norderly"
+    " offsets reset {group} {topic} --to-earliest --dry-run",
     QueueState.OFFLINE: "Start a member of the group.",
-    QueueState.ORPHAN: "A member takes it within 20 s of joining. If it lasts, members subscribe to"
-    " different topics: compare them.\norderly backlog describe {group}",
-    QueueState.UNLOCKED: "Wait: the broker's lock of a member that died ends within 60 s. If it"
-    " lasts, another process still renews it: end the one that hangs.",
-    QueueState.BLOCKED: "See where the handler is: the stack of member {owner} shows it (jstack;"
-    " py-spy dump). With handler_timeout a member of ours ends such calls by itself.",
-    QueueState.EXPIRING: "Have it handled before it is deleted: mend the handler, or handle faster."
-    " A larger fileReservedTime at the broker gives time. By key a member of ours parks the key at"
-    " three quarters of it.",
-    QueueState.SUSPENDED: "Mend what the handler needs, or the handler. Until then no later message"
-    " of the queue is handled, by key none of this key; a listener with on_poison='park_key' sets"
-    " the key aside by itself once it is sure.{add}",
-    QueueState.REWIND: "Nothing, if somebody reset the offset on purpose: messages come again. If"
-    " not, two members may commit the same queue.",
-    QueueState.STALL: "Mend what the cause names. If it names nothing, see the log of member"
-    " {owner}, and whether it is paused; restart it if it says nothing.",
-    QueueState.GROWING: "Give the group more members (up to one a queue) or a faster handler; see"
-    " whether one queue gets most of the inflow.",
-    QueueState.LAGGING: "Nothing but wait: it is working it off.",
+    QueueState.ORPHAN: "A member takes the queue within 20 s of joining. If this lasts, members"
+    " subscribe to different topics: compare them.\norderly backlog describe {group}",
+    QueueState.UNLOCKED: "Wait: the lock of a dead member ends within 60 s. If this lasts, another"
+    " process still renews the lock: end the process that hangs.",
+    QueueState.BLOCKED: "Find out where the handler hangs: look at the stack of member {owner}"
+    " (jstack; py-spy dump). With handler_timeout, an orderly member ends such calls itself.",
+    QueueState.EXPIRING: "Handle the message before the broker deletes it: fix the handler, or make"
+    " it faster. A larger fileReservedTime at the broker gives you time. With order by key, an"
+    " orderly member parks the key after three quarters of that time.",
+    QueueState.SUSPENDED: "Fix the handler, or what it depends on. Until then no later message of"
+    " the queue is handled (with order by key: none of this key). A listener with"
+    " on_poison='park_key' parks the key once it is sure.{add}",
+    QueueState.REWIND: "If somebody reset the offset on purpose, do nothing: messages come again."
+    " If not, two members can be committing the same queue.",
+    QueueState.STALL: "Fix what the cause names. If it names nothing, look at the log of member"
+    " {owner} and check whether it is paused; if you find nothing, restart it.",
+    QueueState.GROWING: "Give the group more members (up to one per queue) or a faster handler."
+    " Check whether one queue gets most of the messages.",
+    QueueState.LAGGING: "Wait: the backlog is getting smaller.",
     QueueState.OK: "",
 }
 
-_ADD = " With order by key you can do that yourself:\n"
-_PARKED = "When the cause is mended, have what is parked run in order:"
+_ADD = " With order by key you can park it yourself:\n"
+_PARKED = "When the cause is fixed, run the parked messages in order:"
 
 Steps = tuple[str, tuple[str, ...]]
 """What to do, and the commands for that: each works as it is, and must not be broken."""
 
 
 def advice(row: QueueStatus) -> str:
-    """What to do next about a queue, in one line; "" if all is well."""
+    """What to do next about a queue, in one line; "" if nothing is wrong."""
     parked = parked_steps((row,)) if row.parked else ("", ())
     return " ".join(filter(None, map(in_one_line, (next_steps(row), parked))))
 
@@ -84,7 +84,7 @@ def next_steps(row: QueueStatus) -> Steps:
 
 
 def parked_steps(rows: Sequence[QueueStatus]) -> Steps:
-    """What to do next about the parked keys of a group's queues: of one key it is named."""
+    """What to do next about the parked keys of a group's queues; a single key is named."""
     parked = [(row, key.key) for row in rows for key in row.parked or ()]
     one = _about("release", *parked[0]) if len(parked) == 1 else None
     if one is not None:
@@ -97,7 +97,7 @@ def parked_steps(rows: Sequence[QueueStatus]) -> Steps:
 
 
 def _about(verb: str, row: QueueStatus, key: str | int) -> str | None:
-    """A command about a key; None: it is hidden, or nobody can copy it."""
+    """A command about a key; None if the key is hidden or cannot be copied."""
     if is_hidden(key) or not str(key).isprintable():
         return None
     return key_command(verb, row.group, row.queue.topic, key)

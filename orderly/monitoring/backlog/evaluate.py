@@ -577,7 +577,7 @@ def _look(pair: GroupTopic, memory: PairMemory) -> None:
 
 
 def _set_back_by_a_new_topic(pair: GroupTopic) -> list[int]:
-    """Queues whose offset went back because their topic was made anew, and not since."""
+    """Queues whose offset went back because their topic was recreated, and not since."""
     recreated = pair.signs.reading.recreated
     if not recreated:
         return []

@@ -45,7 +45,7 @@ _HALF = 0.5  # the end M at a moment: message M - 1 was there, M was not; so M -
 class OffsetHistory:
     """The end of one queue over time. Keeps the ends of level stretches only.
 
-    Not thread-safe. A queue that got shorter (re-created) begins anew.
+    Not thread-safe. A queue that got shorter (recreated) starts over.
     """
 
     __slots__ = ("_ends", "_times")
@@ -163,7 +163,7 @@ def drain_eta(backlog: int | None, in_rate: Rate, out_rate: Rate, elapsed: float
 
 
 def retention_eta(backlog: int | None, head_age: float | None, retention: float | None) -> Rate:
-    """Seconds until the broker deletes the first message not consumed; inf: there is none.
+    """Seconds until the broker deletes the first message not consumed; inf: nothing to delete.
 
     Args:
         backlog: messages.

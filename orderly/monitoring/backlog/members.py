@@ -1,4 +1,4 @@
-"""What the members of a group report: who has which queue, and what it does with it.
+"""What the members of a group report: which member has which queue, and what it does with it.
 
 From the answers to 307 alone; nobody asks for a lock. Times in them are of the member's clock,
 and only compared with each other where that clock and ours disagree.
@@ -62,7 +62,7 @@ class QueueTrouble:
 
 
 def claims_of(reading: GroupReading) -> dict[MessageQueue, list[Claim]]:
-    """Who has each queue; queues being given up have no claim."""
+    """The owner of each queue; queues being given up have no claim."""
     found: dict[MessageQueue, list[Claim]] = {}
     for client, running in sorted(reading.running.items()):
         now = member_clock(running, reading.running_at)

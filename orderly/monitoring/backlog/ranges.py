@@ -32,7 +32,7 @@ def seconds_of(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ConfigError(
-            f"{text!r} is no duration: write a number and ms, s, m, h or d, as in 90s, 5m, 2h, 1d"
+            f"{text!r} is not a duration: write a number and ms, s, m, h or d: 90s, 5m, 2h, 1d"
         )
     return float(found[1]) * _UNITS[found[2]]
 
@@ -80,7 +80,7 @@ class Range:
 
     @property
     def never(self) -> bool:
-        """Whether no value at all is a reason for an alert."""
+        """Whether no value is a reason for an alert."""
         return not self.inside and (self.low, self.high) == (-math.inf, math.inf)
 
     def hides(self, other: Range) -> bool:
@@ -100,7 +100,7 @@ def _bound(text: str, open_end: float, duration: bool) -> float:
     if duration:
         return seconds_of(text)
     if _PLAIN.fullmatch(text) is None:
-        raise ConfigError(f"{text!r} is no number")
+        raise ConfigError(f"{text!r} is not a number")
     return float(text)
 
 
@@ -108,6 +108,6 @@ def _no_range(text: str, duration: bool) -> ConfigError:
     number = "5m" if duration else "10"
     what = "durations (500ms, 90s, 5m, 2h, 1d) or seconds" if duration else "numbers"
     return ConfigError(
-        f"{text!r} is no range: write {number} (alert above it), {number}: (below it),"
+        f"{text!r} is not a range: write {number} (alert above it), {number}: (below it),"
         f" 1:{number} (outside), @1:{number} (inside) or ~: (never), with {what}"
     )

@@ -1,6 +1,6 @@
 """What one scan of a cluster read: raw numbers, before anybody judges them.
 
-A scan covers hundreds of groups and ten thousands of queues, so numbers stand in columns: the
+A scan covers hundreds of groups and ten thousands of queues, so numbers are kept in columns: the
 n-th number of a group belongs to the n-th queue of its topic. Times are seconds since the epoch;
 `*_at` of this process is its own clock, `stored_at` and the like are the broker's.
 """
@@ -107,7 +107,7 @@ class QueueRecord:
 
 @dataclass(frozen=True, slots=True)
 class Recreation:
-    """A queue's topic was deleted and made anew, after a group had an offset there. Proven.
+    """A queue's topic was recreated after a group had an offset there. Proven.
 
     Attributes:
         position: where the group was last known to be in the former one.
@@ -158,7 +158,7 @@ class GroupReading:
         heads: by queue, the first message not finished; only of the worst queues.
         records: by queue; only of groups that keep order by key. A record that could not be read
             is None.
-        recreated: by queue; of a topic that was made anew in the last hour, or while the group's
+        recreated: by queue; of a topic that was recreated in the last hour, or while the group's
             state record says so.
         dead: dead letters; None: not read.
     """

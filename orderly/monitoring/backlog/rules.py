@@ -1,7 +1,7 @@
 """The rules that give a queue its state, in the order of their numbers.
 
-A rule is two functions of a topic in a group and a queue's place in it: whether it applies, and
-the cause in words (for a row that somebody looks at, not for a hundred thousand of them).
+A rule is two functions of a topic in a group and a queue's place in it. One says whether the rule
+applies. The other gives the cause in words; it is called only for rows that somebody looks at.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Topic:
         reading: its queues and offsets.
         curves: how each queue grew.
         in_rates: messages a second stored into each.
-        elapsed: seconds over which that was taken.
+        elapsed: seconds over which the rates were taken.
         retention: seconds for which each queue's broker keeps messages.
         skew: of the inflow.
-        same: whether queues and offsets are those of the scan before.
+        same: whether queues and offsets are those of the previous scan.
         whole: whether every queue could be read.
     """
 
@@ -63,10 +63,10 @@ class Now:
 
     Attributes:
         at: when it began.
-        before: when the scan before it began; the same if there was none.
-        long_ago: what has been so since then, or longer, was so in the whole window of STALL
-            and GROWING.
-        lately: what has happened since then may be going on.
+        before: when the previous scan began; the same as `at` if there was none.
+        long_ago: a condition that has lasted since then covers the whole window of STALL and
+            GROWING.
+        lately: an event after this time can still be going on.
         settings: of the evaluator.
     """
 
@@ -79,12 +79,12 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class GroupTopicTotals:
-    """What the sums of a pair are made of, and time alone does not change.
+    """The parts of a pair's sums that time alone does not change.
 
     Attributes:
         backlog, unknown, states, lost: as in Sums.
         head_at: when the oldest known head of a backlog was stored.
-        eaten_at: when retention reaches the first of them.
+        eaten_at: when the broker deletes the first of them.
     """
 
     backlog: int | None
@@ -106,8 +106,8 @@ class GroupTopic:
         now: when.
         committed: offset of each queue, NEVER or NOT_READ.
         out_rates: messages a second committed.
-        elapsed: seconds over which that was taken.
-        track: what is remembered.
+        elapsed: seconds over which the rates were taken.
+        track: what is remembered from earlier scans.
         backlog: of each queue.
         codes: the number of each queue's rule.
         totals: for its sums.
@@ -131,7 +131,7 @@ class GroupTopic:
         return records.get(self.topic.reading.queues[place]) if records else None
 
     def recreation(self, place: int) -> Recreation | None:
-        """What is known of a queue whose topic was made anew."""
+        """What is known of a queue whose topic was created again."""
         return self.signs.reading.recreated.get(self.topic.reading.queues[place])
 
     def head_age(self, place: int) -> float | None:
@@ -144,12 +144,12 @@ class GroupTopic:
 
     @property
     def rates_known(self) -> bool:
-        """Whether all rates are known, and taken over long enough."""
+        """Whether all rates are known, and were taken over a long enough time."""
         known = None not in self.out_rates and None not in self.topic.in_rates
         return known and min(self.elapsed, self.topic.elapsed) >= LEAST_FOR_ETA
 
     def drain_eta(self, place: int) -> float | None:
-        """Seconds until a queue's backlog is worked off."""
+        """Seconds until a queue's backlog is gone."""
         elapsed = min(self.elapsed, self.topic.elapsed)
         in_rate, out_rate = self.topic.in_rates[place], self.out_rates[place]
         return drain_eta(self.backlog[place], in_rate, out_rate, elapsed)
@@ -163,7 +163,7 @@ class GroupTopic:
 def span(minimum: int, committed: int, maximum: int) -> int | None:
     """Messages from the committed offset, or the oldest stored, to the end; None: not known.
 
-    Of a queue never committed, only that there is nothing in it.
+    For a queue that was never committed it is known only if the queue is empty.
     """
     if minimum < 0 or maximum < 0 or committed > maximum or committed < NEVER:
         return None
@@ -195,9 +195,10 @@ def backlog_of(signs: GroupObservation, topic: Topic, committed: Sequence[int]) 
 def _unfinished(
     measured: int | None, record: QueueRecord | None, *, anew: bool = False
 ) -> int | None:
-    """The span without what is finished ahead; nothing in it is certain without a record, too.
+    """The span without the messages finished ahead. An empty span needs no record.
 
-    Of a topic made anew everything, whatever offset the broker has: members begin at its start.
+    If the topic was created again, it is everything: members begin at the start of the new topic,
+    whichever offset the broker has.
     """
     if anew and record is not None:
         return record.unfinished
@@ -209,9 +210,9 @@ def _unfinished(
 def stored_times(
     pair: GroupTopic, delays: Mapping[int, float], asked_at: float
 ) -> dict[int, float]:
-    """When heads were stored, by place, from how old the broker said that they were.
+    """When heads were stored, by place, computed from the age that the broker reported.
 
-    Only of queues whose group has not committed since.
+    Only for queues whose group has not committed since.
     """
     return {
         place: asked_at - delay
@@ -232,17 +233,17 @@ def unreadable(pair: GroupTopic, place: int) -> bool:
 
 
 def _by_record(pair: GroupTopic, place: int) -> bool:
-    """Whether the backlog is a matter of the state record."""
+    """Whether the state record decides what the backlog is."""
     within = 0 <= pair.committed[place] <= pair.topic.reading.maximum[place]
     applicable = not pair.signs.broadcasting and pair.signs.wants(pair.topic.reading.topic)
     return within and applicable and pair.signs.by_key(pair.topic.reading.topic)
 
 
 def why_unreadable(pair: GroupTopic, place: int) -> str:
-    """Which of the two."""
+    """Says which of the two."""
     queue = pair.topic.reading.queues[place]
     if _by_record(pair, place) and pair.topic.reading.maximum[place] >= 0:
-        return "its state record could not be read, so what is finished ahead is not known"
+        return "its state record could not be read, so the messages finished ahead are not known"
     return f"broker {queue.broker_name} did not answer"
 
 
@@ -254,12 +255,12 @@ def not_applicable(pair: GroupTopic, _place: int) -> bool:
 def why_not_applicable(pair: GroupTopic, _place: int) -> str:
     """Broadcasting, or no longer subscribed."""
     if pair.signs.broadcasting:
-        return "the group broadcasts: members keep their offsets themselves"
+        return "the group broadcasts: members keep their own offsets"
     return "the group no longer subscribes to the topic"
 
 
 def recreated(pair: GroupTopic, place: int) -> bool:
-    """10. RECREATED: of a topic made anew; the group has not gone on there, or did just now."""
+    """10. RECREATED: the topic was created again; the group has not resumed, or just did."""
     found = pair.recreation(place)
     if found is None or found.recorded:
         return found is not None
@@ -277,30 +278,30 @@ def why_recreated(pair: GroupTopic, place: int) -> str:
     """Both positions, and what follows."""
     found = pair.recreation(place)
     assert found is not None
-    stood = f"the topic was made anew: the group stood at {found.position}"
+    stood = f"the topic was created again: the group was at {found.position}"
     stood += " or later" if found.recorded else ""  # a state record may be behind the offset
-    stood += " in the former one"
+    stood += " in the old topic"
     start = f"at {pair.topic.reading.minimum[place]}, the first message"
     if found.gone_on_at is not None:
         return f"{stood}, and went on; it is at {pair.committed[place]} now"
     if found.recorded:
         if pair.signs.offline:
-            return f"{stood}; no member is connected, the first that comes will begin {start}"
+            return f"{stood}; no member is connected, and the first to connect begins {start}"
         return f"{stood}; members begin {start}: nothing to do"
     offset = pair.committed[place]
     now = "has no offset now" if offset == NEVER else f"is at {offset} now"
     if pair.signs.offline:
-        return f"{stood}, and {now}; no member is connected: where one begins is its own setting"
-    return f"{stood}, and {now}; members of ours that had the queue begin {start}"
+        return f"{stood}, and {now}; no member is connected: its own setting says where it begins"
+    return f"{stood}, and {now}; orderly members that had the queue begin {start}"
 
 
 def new(pair: GroupTopic, place: int) -> bool:
-    """3. NEW: never committed; of a topic made anew it is not the whole truth."""
+    """3. NEW: never committed, and not because the topic was created again."""
     return pair.committed[place] == NEVER and not recreated(pair, place)
 
 
 def why_new(pair: GroupTopic, place: int) -> str:
-    """Empty, or in whose hands: a stock client commits only after its first success."""
+    """Empty, or which member has it: a stock client commits only after its first success."""
     if pair.backlog[place] == 0:
         return "never committed, and empty"
     record = pair.record(place)
@@ -312,13 +313,13 @@ def why_new(pair: GroupTopic, place: int) -> str:
         return f"never committed, and its first message is stuck: {trouble.text}"
     if queue in signs.owners:
         return f"never committed: {signs.owners[queue]} has it, and has finished nothing yet"
-    return "never committed: where the group starts is its own setting"
+    return "never committed: the group's own setting says where it starts"
 
 
 def lost(pair: GroupTopic, place: int) -> bool:
     """4. LOST: committed below what is stored; deleted before anybody consumed it.
 
-    What was committed in a former topic is no place in the new one.
+    An offset committed in a deleted topic does not count in the new one.
     """
     below = pair.committed[place] < pair.topic.reading.minimum[place]
     return below and not recreated(pair, place)
@@ -336,34 +337,34 @@ def why_lost(pair: GroupTopic, place: int) -> str:
 
 
 def ahead(pair: GroupTopic, place: int) -> bool:
-    """11. AHEAD: committed beyond the end; the topic was re-created, or its log cut."""
+    """11. AHEAD: committed beyond the end; the topic was created again, or its log was cut."""
     return pair.committed[place] > pair.topic.reading.maximum[place]
 
 
 def why_ahead(pair: GroupTopic, place: int) -> str:
     """How far."""
     beyond = pair.committed[place] - pair.topic.reading.maximum[place]
-    return f"committed {beyond} beyond the end: topic re-created, or the log truncated?"
+    return f"committed {beyond} beyond the end: was the topic created again, or its log truncated?"
 
 
 # --- rules 5 to 7, 12 and 13: what members say ----------------------------------------------------
 
 
-_HAND_OVER = 5.0  # seconds: from one live member to the next a queue goes at once
+_HAND_OVER = 5.0  # seconds: between live members a queue is handed over at once
 _NOBODYS = (
-    "it belongs to nobody, or to a dead member, whose lock is free 60 s after its last renewal"
+    "no member has it; or a dead member has, and its lock is free 60 s after the last renewal"
 )
 
 
 def offline(pair: GroupTopic, place: int) -> bool:
-    """5. OFFLINE: a backlog, every broker says that nobody is connected, no commit since."""
+    """5. OFFLINE: a backlog; every broker reports no member; no commit since."""
     return pair.signs.offline and bool(pair.backlog[place]) and not _moved_since(pair, place)
 
 
 def _moved_since(pair: GroupTopic, place: int) -> bool:
-    """Whether the group committed after its members were asked for: somebody came back.
+    """Whether the group committed after the brokers were asked for members: one came back.
 
-    A first scan cannot know: to it everything is new.
+    The first scan cannot know, because everything is new to it.
     """
     first = pair.now.before == pair.now.at
     return not first and pair.track.moved_at[place] > pair.signs.reading.read_at
@@ -376,33 +377,33 @@ def why_offline(pair: GroupTopic, place: int) -> str:
 
 
 def orphan(pair: GroupTopic, place: int) -> bool:
-    """6. ORPHAN: every member said what it has, twice, and nobody has it; or nobody is to read."""
+    """6. ORPHAN: in two scans no member reported the queue; or no member can read it."""
     queue = pair.topic.reading.queues[place]
     unread = queue in pair.topic.reading.unread and bool(pair.backlog[place])
     return unread or queue in pair.signs.orphans
 
 
 def any_orphan(pair: GroupTopic) -> bool:
-    """Whether any queue can be one."""
+    """Whether any queue can be an orphan."""
     return bool(pair.signs.orphans or pair.topic.reading.unread)
 
 
 def why_orphan(pair: GroupTopic, place: int) -> str:
-    """Not to be read, or nobody has it."""
+    """Not readable, or no member has it."""
     queue = pair.topic.reading.queues[place]
     if queue in pair.topic.reading.unread:
-        return "messages in a queue that nobody reads: the topic has fewer queues to read"
+        return "messages in a queue that nobody reads: the topic has fewer read queues than that"
     seen = pair.signs.reading.running_at - pair.signs.orphans[queue]
-    return f"no member has it for {seen:.0f} s: not assigned, or its lock is refused to all"
+    return f"no member has had it for {seen:.0f} s: not assigned, or all were refused its lock"
 
 
 def unlocked(pair: GroupTopic, place: int) -> bool:
-    """12. UNLOCKED: its owner has had no lock for longer than 40 s; or a backlog, and no owner."""
+    """12. UNLOCKED: its owner has held no lock for over 40 s; or it has a backlog and no owner."""
     return pair.topic.reading.queues[place] in pair.signs.unlocked or _unowned(pair, place)
 
 
 def _unowned(pair: GroupTopic, place: int) -> bool:
-    """Whether messages wait where nobody is; a hand-over is over sooner than this."""
+    """Whether messages wait in a queue without an owner, for longer than a hand-over takes."""
     if not pair.backlog[place] or pair.topic.reading.queues[place] not in pair.signs.unowned:
         return False
     if pair.track.moved_at[place] > pair.signs.reading.running_at:  # somebody has it by now
@@ -417,13 +418,13 @@ def any_unlocked(pair: GroupTopic) -> bool:
 
 
 def why_unlocked(pair: GroupTopic, place: int) -> str:
-    """Who, and how long; or nobody."""
+    """Which member, and how long; or none."""
     found = pair.signs.unlocked.get(pair.topic.reading.queues[place])
     return found or _NOBODYS
 
 
 def blocked(pair: GroupTopic, place: int) -> bool:
-    """7. BLOCKED: a handler works on its first message and does not return."""
+    """7. BLOCKED: the handler of its first message does not return."""
     return _holds(pair, place, pair.signs.blocked.get(pair.topic.reading.queues[place]))
 
 
@@ -433,7 +434,7 @@ def any_blocked(pair: GroupTopic) -> bool:
 
 
 def why_blocked(pair: GroupTopic, place: int) -> str:
-    """Who, and how long."""
+    """Which member, and how long."""
     return pair.signs.blocked[pair.topic.reading.queues[place]].text
 
 
@@ -449,7 +450,7 @@ def any_suspended(pair: GroupTopic) -> bool:
 
 
 def why_suspended(pair: GroupTopic, place: int) -> str:
-    """Who, how often, how long."""
+    """Which member, how often, how long."""
     queue = pair.topic.reading.queues[place]
     found = pair.signs.suspended.get(queue)
     if _holds(pair, place, found):
@@ -459,7 +460,7 @@ def why_suspended(pair: GroupTopic, place: int) -> str:
 
 
 def _holds(pair: GroupTopic, place: int, trouble: QueueTrouble | None) -> bool:
-    """Whether what a member reported is still so."""
+    """Whether the trouble that a member reported still lasts."""
     committed = pair.committed[place]
     if trouble is None or not pair.backlog[place] or committed > trouble.offset:
         return False
@@ -486,11 +487,11 @@ def rewind(pair: GroupTopic, place: int) -> bool:
 def why_rewind(pair: GroupTopic, place: int) -> str:
     """From where."""
     high, at = pair.track.rewinds[place]
-    return f"committed was {high} {pair.now.at - at:.0f} s ago, and went back: a reset?"
+    return f"the committed offset went back: {pair.now.at - at:.0f} s ago it was {high}; a reset?"
 
 
 def expiring(pair: GroupTopic, place: int) -> bool:
-    """8. EXPIRING: half of the time is over for which the broker keeps the first message."""
+    """8. EXPIRING: half of the first message's retention is over."""
     left, retention = pair.retention_eta(place), pair.topic.retention[place]
     return left is not None and retention is not None and left <= retention / 2
 
@@ -503,14 +504,14 @@ def any_expiring(pair: GroupTopic) -> bool:
 def why_expiring(pair: GroupTopic, place: int) -> str:
     """When it is deleted."""
     left = pair.retention_eta(place) or 0.0
-    return f"the broker may delete the first message in {left / 3600:.1f} h, and it is not handled"
+    return f"the first message is not handled, and the broker can delete it in {left / 3600:.1f} h"
 
 
 def stall(pair: GroupTopic, place: int) -> bool:
-    """9. STALL: a backlog all the time, and neither a commit nor anything finished.
+    """9. STALL: a backlog throughout the window, and nothing committed or finished.
 
-    By key a first message that is tried again stops its own key only: there it takes later ones
-    that nobody finishes, too.
+    With order by key, a first message that is tried again stops only its own key. So there the rule
+    also needs later messages that are not finished.
     """
     since = pair.track.still_since(place)
     if pair.track.backlog[place] <= 0 or since > pair.now.long_ago:
@@ -526,7 +527,7 @@ def why_stall(pair: GroupTopic, place: int) -> str:
 
 
 def growing(pair: GroupTopic, place: int) -> bool:
-    """15. GROWING: the backlog got larger, not once smaller, and did so lately, too."""
+    """15. GROWING: the backlog got larger, never smaller, and still grows."""
     track = pair.track
     return (
         track.eased_at[place] <= pair.now.long_ago
@@ -566,7 +567,7 @@ def lagging(pair: GroupTopic, place: int) -> bool:
 
 
 def any_threshold(pair: GroupTopic) -> bool:
-    """Whether there is a threshold at all."""
+    """Whether there is a threshold."""
     return bool(pair.now.settings.thresholds.limits)
 
 
@@ -580,8 +581,8 @@ def why_lagging(pair: GroupTopic, place: int) -> str:
 
 
 # --- the table of rules ---------------------------------------------------------------------------
-# The first one that applies gives a queue its state. The critical ones come before those worth a
-# warning. What a warning knows is reported beside them.
+# The first rule that applies gives a queue its state. Critical states come before warnings. The
+# causes of some warnings are shown beside a critical one.
 
 
 Applies = Callable[[GroupTopic, int], bool]
@@ -589,7 +590,7 @@ Cause = Callable[[GroupTopic, int], str]
 
 
 def always(_pair: GroupTopic) -> bool:
-    """A rule that may apply to any pair."""
+    """For a rule that can apply to any pair."""
     return True
 
 
@@ -598,10 +599,10 @@ class StateRule:
     """A state, when it is given, and why.
 
     Attributes:
-        state: given by it.
-        applies: to a queue of a pair.
-        cause: in words.
-        possible: whether it can apply to any queue of a pair at all: spares looking at each.
+        state: the state it gives.
+        applies: whether it applies to a queue of a pair.
+        cause: the cause in words.
+        possible: whether it can apply to any queue of a pair; saves a look at each.
     """
 
     state: QueueState
@@ -624,7 +625,7 @@ def fine(_pair: GroupTopic, _place: int) -> bool:
 
 
 def no_cause(_pair: GroupTopic, _place: int) -> str:
-    """There is none."""
+    """No cause: nothing is wrong."""
     return ""
 
 
@@ -668,7 +669,7 @@ def codes_of(pair: GroupTopic) -> bytes:
 
 
 def state_and_cause(pair: GroupTopic, place: int) -> tuple[QueueState, str]:
-    """The state of a queue, and why: what is critical, and what is known beside it."""
+    """The state of a queue and its cause; beside a critical one also those of some warnings."""
     rule = RULES[pair.codes[place]]
     causes = [rule.cause(pair, place)]
     if VERDICTS[rule.state] is Verdict.CRITICAL:
@@ -678,7 +679,7 @@ def state_and_cause(pair: GroupTopic, place: int) -> tuple[QueueState, str]:
             if other.possible(pair) and other.applies(pair, place)
         ]
     if rule.state is QueueState.STALL and len(causes) == 1:
-        causes.append("the cause is unseen")
+        causes.append("the cause is not visible from here")
     return rule.state, "; ".join(causes)
 
 
@@ -698,5 +699,5 @@ _SETTLED = {
 
 
 def settled(pair: GroupTopic) -> bool:
-    """Whether time alone can change no state: nobody waits for a window to pass."""
+    """Whether time alone can change no state: no rule waits for a window to pass."""
     return _SETTLED.issuperset(pair.codes) or not (any(pair.backlog) or pair.track.rewinds)

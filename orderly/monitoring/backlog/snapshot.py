@@ -20,7 +20,8 @@ class QueueStatus:
 
     Attributes:
         group, queue: which.
-        state: the first rule that applies. Parked keys are no state, but a verdict of their own.
+        state: of the first rule that applies. Parked keys are not a state; they have their own
+            verdict.
         cause: one sentence that says why; "" if OK.
         minimum, committed, maximum: oldest stored, next to consume, next to be stored.
         span: messages from the committed offset (or the oldest stored) to the end.
@@ -28,10 +29,10 @@ class QueueStatus:
         lost: messages deleted before they were consumed.
         head_age: seconds since the oldest of the backlog was stored; 0.0 without a backlog.
         in_rate, out_rate: messages a second stored and committed, over the window.
-        drain_eta: seconds until the backlog is worked off; inf: at this pace never.
-        retention_eta: seconds until the broker deletes what is not consumed.
+        drain_eta: seconds until the backlog is gone; inf: never at this rate.
+        retention_eta: seconds until the broker deletes the first message that is not consumed.
         owner: client id of the member that has it.
-        parked: keys that wait, or None.
+        parked: parked keys, or None.
         parked_age: seconds since the oldest parked message was stored.
         head: the first message not finished, of the worst queues.
     """
@@ -58,18 +59,18 @@ class QueueStatus:
 
     @property
     def parked_messages(self) -> int | None:
-        """How many messages wait behind parked keys."""
+        """How many messages of its keys are parked."""
         return None if self.parked is None else sum(key.messages for key in self.parked)
 
     @property
     def state_verdict(self) -> Verdict:
-        """How bad its state is; a queue never committed and empty is in order."""
+        """How bad its state is. A queue that was never committed and is empty is in order."""
         empty = self.state is QueueState.NEW and self.backlog == 0
         return Verdict.OK if empty else VERDICTS[self.state]
 
     @property
     def verdict(self) -> Verdict:
-        """How bad it is: its state, and that keys of it are parked."""
+        """How bad it is: its state and its parked keys together."""
         return _with_parked(self.state_verdict, self.parked)
 
 
@@ -78,16 +79,16 @@ class Sums:
     """Figures of several queues together (of a topic in a group, or of a group).
 
     Attributes:
-        queues: how many there are; `unknown` of them have no backlog that could be measured.
-        states: how many queues are in each state; states nobody is in are left out.
-        backlog: messages in the measured queues; None if not one was measured. With unknown
-            queues it is a lower bound.
+        queues: how many there are; the backlog of `unknown` of them could not be measured.
+        states: how many queues are in each state; states without a queue are left out.
+        backlog: messages in the measured queues; None if no queue was measured. With unknown queues
+            it is a lower bound.
         lost: messages deleted before they were consumed.
         head_age: of the oldest queue, seconds.
         in_rate, out_rate: messages a second, added up.
         drain_eta: of the slowest queue, not of the sums.
-        retention_eta: of the queue that is eaten first.
-        parked_keys, parked_messages, parked_age: of keys that wait.
+        retention_eta: of the queue that loses messages first.
+        parked_keys, parked_messages, parked_age: of parked keys.
     """
 
     queues: int
@@ -108,14 +109,14 @@ class Sums:
     def state(self) -> QueueState:
         """The worst state of a queue: the most severe verdict, then the first rule.
 
-        Queues never committed count unless they are empty: then nothing is unknown.
+        A queue that was never committed counts unless it is empty: then nothing is unknown.
         """
         new = QueueState.NEW
         return worst(s for s in self.states if s is not new or self.unknown)
 
     @property
     def verdict(self) -> Verdict:
-        """How bad that is, and that keys are parked."""
+        """How bad the state and the parked keys are together."""
         return _with_parked(VERDICTS[self.state], self.parked_keys)
 
 
@@ -132,7 +133,7 @@ class QueueSkew:
         max_over_mean: inflow of the busiest queue over the mean; 1.0 is even.
         top_share: share of the busiest queue, 0 to 1.
         variation: standard deviation over mean.
-        gini: 0 is even, near 1 is one queue alone.
+        gini: 0 is even; near 1 means that one queue gets everything.
         busiest: that queue.
     """
 
@@ -145,15 +146,15 @@ class QueueSkew:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """One topic in one group: sums, and rows made when they are asked for.
+    """One topic in one group: sums, and rows that are made on demand.
 
-    A cluster may have a hundred thousand rows, and most of them nobody looks at.
+    A cluster can have a hundred thousand rows, and nobody looks at most of them.
 
     Attributes:
         group, topic: as the brokers name them.
         sums: over its queues.
         skew: how unevenly messages flow into them; None: nothing flows, or not known.
-        make_rows: makes a QueueStatus a queue, sorted by queue.
+        make_rows: makes a QueueStatus for each queue, sorted by queue.
     """
 
     group: str

@@ -2,7 +2,7 @@
 
 The order of the members is the order of the rules: of several that apply, the first counts. What
 is critical comes before what is worth a warning, so nothing hides what is worse. Parked keys are
-no state: a queue has them beside whatever state it is in.
+not a state: a queue can have them in any state.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class QueueState(StrEnum):
     BLOCKED = "BLOCKED"  # a handler works on the first message and does not return
     EXPIRING = "EXPIRING"  # half of the time is over for which the first message is kept
     STALL = "STALL"  # a backlog, and nothing was finished in the window
-    RECREATED = "RECREATED"  # the topic was made anew: not gone on in it yet, or just now
-    AHEAD = "AHEAD"  # committed above the maximum: of what cause is not known
-    UNLOCKED = "UNLOCKED"  # no member has the broker's lock of it
+    RECREATED = "RECREATED"  # the topic was created again: the group has not resumed, or just now
+    AHEAD = "AHEAD"  # committed above the maximum: the cause is not known
+    UNLOCKED = "UNLOCKED"  # no member holds the broker's lock on the queue
     SUSPENDED = "SUSPENDED"  # the first message is tried again and again
     REWIND = "REWIND"  # the committed offset went back within the window
     GROWING = "GROWING"  # the backlog did not once get smaller in the window
@@ -88,16 +88,16 @@ def worst(states: Iterable[QueueState]) -> QueueState:
 MEANINGS = {
     QueueState.UNKNOWN: "it could not be read",
     QueueState.NOT_APPLICABLE: "broadcasting: members keep their offsets themselves",
-    QueueState.RECREATED: "the topic was deleted and made anew",
+    QueueState.RECREATED: "the topic was deleted and created again",
     QueueState.NEW: "never committed",
     QueueState.LOST: "messages were deleted before they were consumed",
     QueueState.AHEAD: "committed beyond the log",
     QueueState.OFFLINE: "no member is connected",
-    QueueState.ORPHAN: "members are connected, none has the queue",
-    QueueState.UNLOCKED: "no member has the broker's lock of it",
-    QueueState.BLOCKED: "a handler works on the first message and does not return",
-    QueueState.EXPIRING: "the broker deletes the first message before long",
-    QueueState.SUSPENDED: "the first message is tried again and again",
+    QueueState.ORPHAN: "members are connected, but none has the queue",
+    QueueState.UNLOCKED: "no member holds the broker's lock on the queue",
+    QueueState.BLOCKED: "the handler of the first message does not return",
+    QueueState.EXPIRING: "the broker will soon delete the first message",
+    QueueState.SUSPENDED: "the first message fails and is tried again and again",
     QueueState.REWIND: "the committed offset went back",
     QueueState.STALL: "nothing is finished",
     QueueState.GROWING: "the backlog never gets smaller",

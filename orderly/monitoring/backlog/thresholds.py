@@ -46,9 +46,11 @@ class MeasureInfo:
 
 MEASURES = {
     Measure.BACKLOG: MeasureInfo("messages", "messages stored and not finished"),
-    Measure.HEAD_AGE: MeasureInfo("seconds", "how long ago the oldest of them was stored"),
-    Measure.DRAIN_ETA: MeasureInfo("seconds", "until the slowest queue has worked off its backlog"),
-    Measure.RETENTION_ETA: MeasureInfo("seconds", "until the broker deletes what is not consumed"),
+    Measure.HEAD_AGE: MeasureInfo("seconds", "age of the oldest message that is not finished"),
+    Measure.DRAIN_ETA: MeasureInfo("seconds", "time until the slowest queue has no backlog"),
+    Measure.RETENTION_ETA: MeasureInfo(
+        "seconds", "time until the broker deletes messages not consumed"
+    ),
     Measure.PARKED: MeasureInfo("keys", "keys that wait in the park topic"),
     Measure.DEAD: MeasureInfo("messages", "messages in the dead letter topic"),
     Measure.LOST: MeasureInfo("messages", "messages deleted before they were consumed"),
@@ -175,7 +177,7 @@ def judge(groups: Sequence[GroupStatus], thresholds: Thresholds) -> Judgement:
     """Judge groups.
 
     Args:
-        groups: if there is none, nothing was measured: UNKNOWN.
+        groups: if empty, nothing was measured: UNKNOWN.
         thresholds: of each group's sums (`head_age` is the oldest queue's, `drain_eta` the slowest
             queue's, `retention_eta` that of the queue eaten first).
     """

@@ -137,7 +137,7 @@ def _stored(
 def _on_record(
     groups: Container[str], existing: Collection[str], selection: Selection
 ) -> Iterable[TopicOfGroup]:
-    """Pairs that have a state topic: offsets are deleted with a topic that is made anew."""
+    """Pairs that have a state topic: offsets are deleted with a topic that is recreated."""
     for name in existing:
         pair = pair_of_state_topic(name, groups, existing)
         if pair is not None and is_consumed(pair[1], selection):
@@ -327,7 +327,7 @@ def _reading(topic: str, shares: Sequence[_Share]) -> TopicReading:
 
 
 def _unread(topic: str, shares: Sequence[_Share]) -> Iterator[MessageQueue]:
-    """Queues that no consumer sees: beyond the read number, or not readable at all."""
+    """Queues that no consumer sees: beyond the read number, or not readable."""
     for share in shares:
         if share.config is not None:
             readable = Permission.READ in Permission(share.config.perm)

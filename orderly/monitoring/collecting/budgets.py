@@ -71,7 +71,7 @@ def longest_waiting(
 def within(budget: int, wholes: Iterable[list[T]]) -> Iterator[list[T]]:
     """The first of `wholes`, complete ones only, while all their parts fit into the budget.
 
-    The first that has a part is among them whatever its size, unless the budget is 0: otherwise
+    The first that has a part is among them with any size, unless the budget is 0: otherwise
     it would never have its turn.
     """
     left = budget

@@ -1,4 +1,4 @@
-"""Topics that were deleted and made anew, and whether groups went on there.
+"""Topics that were recreated, and whether groups went on there.
 
 A lower maximum, an offset that vanished or went back, a topic that was away for a scan: each is a
 suspicion, and has other causes, too. The proof is that of the consumers (`ordering.fence`): a
@@ -41,7 +41,7 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Positions:
-    """Where a group stands in a topic's queues, and when it was seen.
+    """A group's position in a topic's queues, and when it was seen.
 
     Attributes:
         queues: of the topic.
@@ -70,7 +70,7 @@ class _Suspect:
 
 
 class Generations:
-    """What scans saw of topics that were made anew. One thread at a time."""
+    """What scans saw of topics that were recreated. One thread at a time."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
@@ -169,8 +169,8 @@ class Generations:
     ) -> None:
         """Note where the newest state record is of a former generation, or the first of a new one.
 
-        Only where the offset vanished, is beyond the end, or the queue was found to be anew: else
-        the record says what its owner did.
+        Only where the offset vanished, is beyond the end, or the queue was found to be recreated;
+        otherwise the record says what its owner did.
         """
         known, self._recorded = self._recorded, {}
         asked = 0

@@ -24,10 +24,10 @@ _INTERVAL = 15.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class MonitorStatus:
-    """How the monitor itself does.
+    """How the monitor itself is doing.
 
     Attributes:
-        scans: that succeeded since it was started.
+        scans: scans that succeeded since the start.
         failures: scans that failed as a whole.
         last_success: when the last one that succeeded ended, seconds since the epoch.
         last_error: why the last scan failed; None: it succeeded.
@@ -48,10 +48,10 @@ class Monitor:
     A scan that fails (no name server answers) leaves the last snapshot as it is: see `status`.
 
     Args:
-        collector: used by this monitor alone from now on.
-        backlog: judges the scans; used by this monitor alone.
+        collector: from now on used only by this monitor.
+        backlog: judges the scans; used only by this monitor.
         details: asks about groups; None: offsets only.
-        interval: seconds from the beginning of a scan to that of the next one.
+        interval: seconds from the start of one scan to the start of the next.
         taken: called once with each new snapshot, on the monitor's thread.
     """
 
@@ -101,7 +101,7 @@ class Monitor:
         return self._latest
 
     def status(self) -> MonitorStatus:
-        """How the monitor itself does."""
+        """How the monitor itself is doing."""
         return self._status
 
     def history(self, group: str, topic: str | None = None) -> Sequence[Point]:
@@ -112,7 +112,7 @@ class Monitor:
     def _round(self) -> None:
         try:
             snapshot = self._look()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next scan may succeed
+        except Exception as error:  # noqa: BLE001 - the next scan can succeed
             self._failed(error)
             return
         _log_changes(self._latest, snapshot)

@@ -82,7 +82,7 @@ class Asking:
             questions: broker name and question.
 
         Returns:
-            The answers, each at the place of its question; an error where there is none.
+            The answers, each at the place of its question; an error where an answer is missing.
         """
         by_address: dict[str, list[int]] = {}
         for place, (broker, _) in enumerate(questions):
@@ -191,7 +191,7 @@ def _read_offset(reply: RemotingCommand) -> int:
 
 
 def offsets_of_group(group: str) -> Question[dict[MessageQueue, OffsetPair]]:
-    """The offsets of one group; 0 may mean that there is none."""
+    """The offsets of one group; 0 can mean that there is no offset."""
     header = GetConsumeStats(consumer_group=group)
     return Question(
         request(header.code, to_ext(header)),

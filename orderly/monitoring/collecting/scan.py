@@ -46,9 +46,9 @@ from orderly.protocol.statistics import OffsetPair, TopicOffset
 from orderly.protocol.topics import TopicConfig
 
 # --- what earlier scans learned -------------------------------------------------------------------
-# A later scan does not ask it again, or cannot. A broker that is down is gone from the name
-# server's list within seconds; only who has seen it before knows that a part of the cluster is
-# missing.
+# A later scan does not ask for it again, or cannot. A broker that is down is gone from the name
+# server's list within seconds; only a monitor that saw it before knows that a part of the cluster
+# is missing.
 
 
 # Seconds after which a broker nobody sees any more counts as removed: what breaks in the evening
@@ -254,7 +254,7 @@ def _checked_zeros(
     read: Mapping[str, Mapping[MessageQueue, OffsetPair]],
     deadline: float,
 ) -> dict[tuple[str, MessageQueue], int]:
-    """The offsets said to be 0; NEVER where only the single question shows that there is none."""
+    """The offsets reported as 0; NEVER where only the single question shows that none exists."""
     doubtful = [
         (group, queue)
         for group, table in read.items()
@@ -457,7 +457,7 @@ class Collector:
                 before the group commits there for the first time.
 
         Raises:
-            NameServerUnavailable: no name server answered: nothing is known.
+            NameServerUnavailable: no name server answered, so nothing is known.
         """
         at, began = time.time(), time.monotonic()
         self.pipeline.begin()

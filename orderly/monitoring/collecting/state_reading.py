@@ -1,4 +1,4 @@
-"""State records of groups that keep order by key, and the proof that a topic was made anew.
+"""State records of groups that keep order by key, and the proof that a topic was recreated.
 
 Read as an onlooker: not by pulling. The newest record says which messages above the committed
 offset are finished, and which keys are parked. What counts is decided as for the queue's next
@@ -47,7 +47,7 @@ class Recorded:
 
     Attributes:
         minimum, maximum: of the state queue then.
-        state: the newest one; None: there is none.
+        state: the newest one; None: no state.
         lost: it is not known what is on record: it is damaged, or was deleted by age.
         parked_since: when the first message of the longest parked keys was parked (seconds since
             the epoch).
@@ -63,7 +63,7 @@ class Recorded:
 
 
 def span_of(scan: Scan, queue: MessageQueue) -> tuple[int, int] | None:
-    """Minimum and maximum of a queue of a state or park topic; (0, 0) if there is none of it.
+    """Minimum and maximum of a queue of a state or park topic; (0, 0) if it does not exist.
 
     None: it could not be read.
     """
@@ -236,7 +236,7 @@ class Records:
         return 0.0 if known is None else known.at
 
 
-# --- the proof that a queue was made anew ---------------------------------------------------------
+# --- the proof that a queue was recreated ---------------------------------------------------------
 
 
 def is_anew(

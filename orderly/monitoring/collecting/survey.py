@@ -48,7 +48,7 @@ class Observer:
             last: what the look before was judged to be: it says where details are worth asking.
 
         Raises:
-            NameServerUnavailable: no name server answered: nothing is known.
+            NameServerUnavailable: no name server answered, so nothing is known.
         """
         began = time.monotonic()
         scan = self._collector.scan(self._subscribed)
@@ -86,23 +86,23 @@ def survey(
     samples: int = 1,
     interval: float = 5.0,
 ) -> Snapshot:
-    """Measure and judge the backlog of some groups, now. Blocks.
+    """Measure and judge the backlog of some groups now. Blocks.
 
     Args:
         client: need not be started.
-        selection: which groups and topics; details are asked for its named groups first.
+        selection: which groups and topics. Named groups get their details first.
         settings: of each scan.
-        backlog: judges; None: one with its default settings.
-        budgets: what to ask beside the offsets; None: nothing.
-        samples: how many scans. One knows no rates and nothing that needs time to be seen.
+        backlog: judges the scans; None: one with its default settings.
+        budgets: what to ask besides the offsets; None: nothing.
+        samples: how many scans. A single scan gives no rates, and no states that need time.
         interval: seconds between two scans.
 
     Returns:
-        What the last scan was judged to be. A group that does not exist is not in it; what a
-        broker did not answer is UNKNOWN, and the broker's reading says why.
+        The judged last scan. A group that does not exist is not in it. If a broker did not answer,
+        its part is UNKNOWN, and the broker's reading says why.
 
     Raises:
-        NameServerUnavailable: no name server answered: nothing is known.
+        NameServerUnavailable: no name server answered, so nothing is known.
     """
     collector = Collector(client, selection, settings)
     details: AddsDetails | None = None

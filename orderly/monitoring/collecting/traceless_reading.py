@@ -69,7 +69,7 @@ def _view(queue: MessageQueue, offset: int, physical: int) -> Question[ReceivedM
     def read(reply: RemotingCommand) -> ReceivedMessage:
         messages = decode_messages(reply.body, queue.broker_name)
         found = next((m for m in messages if (m.queue, m.queue_offset) == (queue, offset)), None)
-        if found is None:  # the broker reads whatever lies there
+        if found is None:  # the broker reads any bytes there
             raise ProtocolError(f"at offset {offset} of {queue} another message is stored")
         return found
 

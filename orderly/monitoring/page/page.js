@@ -248,7 +248,7 @@ function* topicRows(group, topic) {
   const advised = new Set(); // what to do is said once, not for each of a hundred queues
   for (const queue of shown.slice(0, MOST)) yield* queueRow(queue, advised);
   if (shown.length > MOST) yield note(`and ${count(shown.length - MOST)} more queues`);
-  else if (shown.length === 0) yield note("no queue is in trouble");
+  else if (shown.length === 0) yield note("no queue has a problem");
 }
 
 function* queueRow(queue, advised) {
@@ -299,7 +299,7 @@ function show() {
 }
 
 function missing(group) {
-  return `There is no group ${group}: it was deleted, or this exporter does not look at it.`;
+  return `There is no group ${group}: it was deleted, or this exporter does not watch it.`;
 }
 
 function showSummary() {

@@ -29,7 +29,7 @@ class Files(Protocol):
     root: str
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None: there is none."""
+        """The text of a file; None: no such file."""
 
     def write(self, name: str, text: str) -> None:
         """Make or replace a file: a reader finds the old or the new one, nothing between."""

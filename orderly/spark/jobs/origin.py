@@ -1,4 +1,4 @@
-"""What a result was made from: which offsets, when, by which versions. Stands with every result.
+"""What a result was made from: which offsets, when, by which versions. Saved with every result.
 
 With the pinned offsets a job can be run again over the same messages, as long as brokers keep them.
 """
@@ -80,7 +80,7 @@ class Origin:
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return (
             f"Made by orderly spark {self.job}{f': {versions}' if versions else ''}."
-            " Times are UTC. The pinned offsets stand in result.json, too."
+            " Times are UTC. The pinned offsets are in result.json, too."
         )
 
 

@@ -43,8 +43,8 @@ def require_format(spark: SparkSession, table_format: str) -> None:
         sources.lookupDataSource(table_format, conf)
     except Exception as error:
         raise ConfigError(
-            f"this Spark cannot write {table_format}: give it Delta Lake by --conf"
-            " spark.jars.packages=io.delta:delta-spark_2.13:VERSION, or take --table-format parquet"
+            f"this Spark cannot write {table_format}: add Delta Lake with --conf"
+            " spark.jars.packages=io.delta:delta-spark_2.13:VERSION, or use --table-format parquet"
         ) from error
 
 
@@ -109,8 +109,8 @@ class Output:
         frame.write.format(self.table_format).save(f"{self.root}/{staged}")
         if not self._is_seen(staged):
             raise OrderlyError(
-                f"executors wrote the table {name} to {self.root}, and nothing of it is there as"
-                " seen from the driver: on a cluster the output must be on storage that all share"
+                f"executors wrote the table {name} to {self.root}, but the driver sees nothing"
+                " there: on a cluster, the output must be on storage that all machines share"
             )
 
     def finish(self, document: Mapping[str, Any], report: Report) -> None:
@@ -150,7 +150,7 @@ class Output:
     # --- what is there already --------------------------------------------------------------------
 
     def _former(self) -> list[str]:
-        """The names of the parts of an earlier or a half-way output; [] if there is none."""
+        """The names of the parts of an earlier or a partial output; [] if there is no output."""
         text = self._files.read(RESULT)
         if text is not None and not self._overwrite:
             raise ConfigError(
@@ -176,8 +176,8 @@ class Output:
             return
         if not self._overwrite:
             raise ConfigError(
-                f"{self.root}/{_UNFINISHED} is there: another run writes to this directory, or one"
-                " was killed; give another directory, or --overwrite if none runs"
+                f"{self.root}/{_UNFINISHED} exists: another run writes to this directory, or a run"
+                " was killed; give another directory, or --overwrite if no run is active"
             )
         if not self._files.exists(RESULT):
             self._remove_old()  # what one that was killed half-way had at its place
@@ -186,7 +186,7 @@ class Output:
 
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name) or name in self._tables:
-            raise ConfigError(f"{name!r} is no name for a part of an output, or is taken")
+            raise ConfigError(f"{name!r} cannot be the name of a part of an output, or is taken")
         if name not in self._old and self._files.exists(name):
             raise ConfigError(_somebodys(self.path(name)))
 
@@ -225,7 +225,7 @@ def _somebodys(path: str) -> str:
 
 
 def _not_ours(root: str) -> str:
-    return f"the {RESULT} in {root} is none of a job of orderly: give another directory"
+    return f"the {RESULT} in {root} was not written by an orderly job: give another directory"
 
 
 def _writer() -> Any:

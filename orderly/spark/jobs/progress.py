@@ -122,7 +122,7 @@ class _ProgressLine:
                 self._write(self._look().line(self._what, now - self._began), last=not terminal)
 
     def _write(self, line: str, *, last: bool) -> None:
-        """One line; on a terminal over the one that stands there, unless that was the last."""
+        """One line; on a terminal over the previous one, unless that was the last."""
         if self._out.isatty():
             blanks = " " * max(0, self._width - len(line))
             self._width = 0 if last else len(line)

@@ -25,16 +25,16 @@ _LONGEST_JUMP = 100 * 366 * 86_400.0  # seconds
 class FakeBroker:
     """A RocketMQ cluster on loopback, inside this process; starts in milliseconds.
 
-    It speaks the real protocol and gives the answers a RocketMQ 5.5.0 with default settings
-    gives, for all this library asks: locks with their 60 s, retries and dead letters, resets,
-    long polls; and those of its proxy, to who names `proxy` as name server. It does not filter by
-    SQL92, knows no transactions, ACLs or slaves, and keeps everything in memory.
+    It speaks the real protocol and answers as RocketMQ 5.5.0 with default settings does, to every
+    request of this library: locks with their 60 s, retries and dead letters, resets, long polls. If
+    you give `proxy` as the name server, it answers as RocketMQ's proxy does. It does not filter by
+    SQL92, has no transactions, ACLs or slaves, and keeps everything in memory.
 
         with FakeBroker() as broker:
             broker.create_topic("orders", queues=4)
             producer = OrderlyProducer(namesrv=broker.namesrv)
 
-    Thread-safe but for `start` and `stop`.
+    Thread-safe, except `start` and `stop`.
 
     Args:
         brokers: the brokers' names.
@@ -84,7 +84,7 @@ class FakeBroker:
             LifecycleError: it runs.
         """
         if self._server is not None:
-            raise LifecycleError("the fake broker runs already")
+            raise LifecycleError("the fake broker is already running")
         wanted = {NAME_SERVER: self._wanted_port} | dict.fromkeys((*self.brokers, PROXY), 0)
         listeners = {server: _listen(port) for server, port in wanted.items()}
         self._ports = {server: sock.getsockname()[1] for server, sock in listeners.items()}
@@ -97,7 +97,7 @@ class FakeBroker:
         return self
 
     def stop(self) -> None:
-        """End all connections; everything it held is gone. Idempotent."""
+        """End all connections; all data is gone. Idempotent."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -111,7 +111,7 @@ class FakeBroker:
     # --- what is in it -------------------------------------------------------------------------
 
     def create_topic(self, name: str, queues: int = 8) -> str:
-        """Create a topic with so many queues on each broker, or change its queues.
+        """Create a topic with this many queues on each broker, or change its queues.
 
         Returns:
             Its name.
@@ -125,8 +125,8 @@ class FakeBroker:
     def delete_topic(self, name: str) -> None:
         """Delete a topic on all brokers, with its messages and the groups' offsets in it.
 
-        Made again it begins at offset 0; members that do not know of it may put an old offset
-        back.
+        If you create it again, it begins at offset 0; members that do not know of it can put an old
+        offset back.
         """
         check_topic(name)
         with self._running().changing() as cluster:
@@ -135,7 +135,7 @@ class FakeBroker:
     # --- faults --------------------------------------------------------------------------------
 
     def script(self, *faults: Fault) -> None:
-        """Let requests go wrong from now on, see `Fault`. Without one: no more of them."""
+        """Make requests fail from now on, see `Fault`. Without a fault: stop all faults."""
         for fault in faults:
             check_kind("each of faults", fault, Fault)
         with self._running().changing():
@@ -147,8 +147,8 @@ class FakeBroker:
     def kill_broker(self, name: str = "") -> None:
         """End a broker at once (default: the first): connections are cut; the name server goes on.
 
-        As with a real one that is killed, offsets that groups committed since the last flush (every
-        5 s, the first one 10 s after its start) are lost. Messages are not.
+        As with a real broker that is killed, offsets that groups committed since the last flush are
+        lost (it flushes every 5 s, for the first time 10 s after its start). Messages are not lost.
         """
         name = self._name(name)
         server = self._running()
@@ -156,7 +156,7 @@ class FakeBroker:
         server.kill(name)
 
     def restart_broker(self, name: str = "") -> None:
-        """End a broker if it runs, in an orderly way, and start it again.
+        """Shut a broker down cleanly if it runs, and start it again.
 
         It has the same port, the same messages, and no locks.
         """
@@ -169,7 +169,7 @@ class FakeBroker:
         server.listen(name, _listen(self._ports[name]))
 
     def pause_broker(self, name: str = "") -> None:
-        """Let a broker answer nothing (default: the first); connections stay."""
+        """Make a broker answer nothing (default: the first); connections stay."""
         self._running().pause(self._name(name))
 
     def resume_broker(self, name: str = "") -> None:
@@ -179,10 +179,10 @@ class FakeBroker:
     def jump_clock(self, seconds: float) -> None:
         """Move the cluster's wall clock forward, or back (negative), from now on.
 
-        As at a real broker nothing is put right: what runs by that clock (lock leases, delayed
-        messages, long polls, silent members, store times) ends earlier or later than it should.
-        Only delayed messages differ: after a jump back a real broker delivers them at once if
-        more than their delay would be left.
+        As at a real broker, nothing is corrected: everything that runs by that clock (lock leases,
+            delayed messages, long polls, silent members, store times) ends earlier or later than it
+            should. Only delayed messages differ: after a jump back, a real broker delivers them at
+            once if more than their delay would be left.
         """
         check_number("seconds", seconds, -_LONGEST_JUMP, _LONGEST_JUMP)
         self._running().jump_clock(seconds)

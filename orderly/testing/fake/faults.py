@@ -42,7 +42,7 @@ class DropResponse:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The request is not carried out and answered with this response code and remark."""
+    """The request is not carried out; the answer is this response code and remark."""
 
     code: int
     remark: str = "scripted by the test"
@@ -54,7 +54,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection the request came on is ended; the request is not carried out."""
+    """The connection of the request is cut; the request is not carried out."""
 
 
 Action = Delay | DropRequest | DropResponse | Fail | Cut
@@ -74,7 +74,7 @@ class Fault:
         code: the RequestCode it applies to.
         action: what goes wrong.
         times: for how many requests; None: all.
-        when: looks at the request; False: this one is spared and not counted.
+        when: a function of the request; False: this request is spared and not counted.
 
     Raises:
         ConfigError: an argument of another kind.
@@ -95,7 +95,7 @@ class Fault:
 
 
 class Script:
-    """The faults still to come; of several that fit the oldest applies. Not thread-safe."""
+    """The faults still to come; if several fit, the oldest applies. Not thread-safe."""
 
     def __init__(self) -> None:
         self._faults: list[tuple[Fault, list[int]]] = []

@@ -89,7 +89,7 @@ class FakeServer:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[FakeCluster]:
-        """Hold the cluster and the script; whatever follows from a change is sent afterwards."""
+        """Hold the cluster and the script; messages caused by a change are sent afterwards."""
         with self._lock:
             yield self._cluster
             with contextlib.suppress(BlockingIOError):  # full: it wakes up anyway

@@ -253,7 +253,7 @@ class ConsumerOffsetTable:
         return self._stored
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Store an offset, whatever it is; False: ignored, since a reset waits to be pulled."""
+        """Store any offset; False: ignored, since a reset waits to be pulled."""
         if (group, topic, queue_id) in self._resets:
             return False
         self._stored[group, topic][queue_id] = offset
@@ -300,7 +300,7 @@ class ConsumerOffsetTable:
 
 
 # --- members of each group, by connection (ConsumerManager) ---------------------------------------
-# A member is a connection that sent a heartbeat, whatever its client id: two connections of one
+# A member is a connection that sent a heartbeat, with any client id: two connections of one
 # client are two members. The group's subscriptions are those of the last heartbeat.
 
 
@@ -621,7 +621,7 @@ class BrokerState:
         self.boot()
 
     def boot(self) -> None:
-        """Begin anew: disks are kept, memory is not. Then announce what there is."""
+        """Start over: disks are kept, memory is not. Then announce what there is."""
         self.locks = LockTable()
         self.members = MemberTable()
         self.producers = ProducerTable()

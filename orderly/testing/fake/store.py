@@ -24,7 +24,7 @@ from orderly.protocol.stored_message import (
 # `pulling`'s.
 
 
-MAX_MESSAGES = 32  # in one pull, whatever is asked for
+MAX_MESSAGES = 32  # in one pull, even if more are asked for
 MAX_BYTES = 256 * 1024  # in one pull, but always one message
 MAX_SCANNED = 800  # messages looked at in one pull: 16000 bytes of a consume queue
 
@@ -183,7 +183,7 @@ class Store:
         return self._logs.get((topic, queue_id)) or QueueLog()
 
     def open_log(self, topic: str, queue_id: int) -> QueueLog:
-        """A queue's log, made if there is none: some questions do that at a real broker."""
+        """A queue's log, created if missing: some questions do that at a real broker."""
         return self._logs.setdefault((topic, queue_id), QueueLog())
 
     def has_log(self, topic: str, queue_id: int) -> bool:

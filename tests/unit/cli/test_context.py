@@ -26,6 +26,6 @@ def test_use_keeps_a_link_a_link(tmp_path, monkeypatch):
 def test_what_is_no_regular_file_is_not_replaced_by_one(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         _write(pipe, FILE)
     assert pipe.is_fifo()

@@ -162,7 +162,7 @@ def test_who_lets_everybody_connect_is_warned(tmp_path):
     service = Service(tmp_path, "--listen", "0.0.0.0:0", "--namesrv", "127.0.0.1:1")
     try:
         service.port()
-        assert "warning: whoever can connect to 0.0.0.0" in service.told
+        assert "anyone who can connect to 0.0.0.0" in service.told
     finally:
         service.process.kill()
         service.process.wait()

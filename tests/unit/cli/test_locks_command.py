@@ -125,7 +125,7 @@ def test_why_the_queue_of_a_closed_member_waits_whose_handler_runs(locks, orderl
     assert waiting["free_within_seconds"] == 60.0
     assert "a member that left or died may have its lock: free 60 s from now" in waiting["why"]
     assert waiting["why"].endswith(
-        "when a handler that it still runs ends; or it is allocated to nobody"
+        "when a handler that it still runs ends; or it is allocated to no member"
     )
     go.set()
     settled(locks, lambda doc: doc["verdict"] == "OK")

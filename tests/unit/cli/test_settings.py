@@ -186,7 +186,7 @@ def test_options_of_commands_come_from_the_same_places(monkeypatch, capsys, args
         ("color = 'green'\nnamesrv = 'a:1'", "color must be one of"),
         ("connect_timeout = 'long'\nnamesrv = 'a:1'", "connect_timeout must be"),
         ("namesrv = 7", "namesrv must be"),
-        ("namesrv = 'a:1'\n[backlog.check]\ncrit = 'many'", "'many' is no range"),
+        ("namesrv = 'a:1'\n[backlog.check]\ncrit = 'many'", "'many' is not a range"),
     ],
 )
 def test_every_mistake_is_one_line_and_exit_3(write, capsys, text, said):

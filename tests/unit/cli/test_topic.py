@@ -219,7 +219,7 @@ def test_a_topic_that_is_written_to_is_left_alone(fake, client, topic, grow):
         stop.set()
         writer.join(30)
     assert code == 3
-    assert "the topic is written to" in err
+    assert "the topic still gets messages" in err
     assert settings(client, topic) == {(2, 2, 6)}
 
 
@@ -278,7 +278,7 @@ def test_ctrl_c_puts_everything_back(fake, client, topic, grow, monkeypatch):
 def test_without_a_terminal_nobody_can_be_asked(client, topic, grow):
     assert "give --yes" in grow(4)[2]
     assert "give --yes or --dry-run" in grow(4, "-o", "json")[2]
-    assert "only growing" in grow(1, "--dry-run")[2]
+    assert "only adds queues" in grow(1, "--dry-run")[2]
     assert settings(client, topic) == {(2, 2, 6)}
 
 

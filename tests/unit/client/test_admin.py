@@ -121,7 +121,7 @@ def test_a_topic_that_exists_is_of_the_wanted_type_or_refused(client, two):
     for broker in two:
         has(broker, message_type="DELAY")
     assert client.admin.create_topic("orders", 4, message_type=MessageType.DELAY) is False
-    with pytest.raises(ConfigError, match="of type DELAY on broker broker-a; wanted: FIFO"):
+    with pytest.raises(ConfigError, match="with type DELAY on broker broker-a; wanted: FIFO"):
         client.admin.create_topic("orders", 4, message_type=MessageType.FIFO)
 
 

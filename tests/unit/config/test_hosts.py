@@ -39,5 +39,5 @@ def test_an_empty_list_is_none(text):
      "broker-1;*"],
 )  # fmt: skip
 def test_what_is_no_host_is_refused_and_shown(text):
-    with pytest.raises(ConfigError, match="in broker_hosts is no host"):
+    with pytest.raises(ConfigError, match="in broker_hosts is not a host"):
         parse_hosts(text)

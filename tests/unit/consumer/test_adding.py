@@ -168,7 +168,7 @@ def test_an_old_command_is_not_carried_out(asked, setting, shelf):
     shelf.store_time = time.time() - ADD_VALID - 1
     asked.give(Verb.ADD)
     asked.rounds()
-    assert "give it again" in asked.result().reason
+    assert "give the command again" in asked.result().reason
     assert shelf.parked == []
 
 

@@ -79,7 +79,7 @@ def test_a_seek_to_where_it_stands_forgets_what_is_finished_ahead(control, held)
 
 def test_a_queue_that_begins_to_leave_during_the_seek_is_not_moved(control, held, cluster):
     cluster.during["max"] = lambda: held.owned.drop(Drop.REVOKED)
-    with pytest.raises(LifecycleError, match="being given up"):
+    with pytest.raises(LifecycleError, match="is releasing"):
         control.seek(held.queue, "last")
     assert held.owned.offset == 0
 

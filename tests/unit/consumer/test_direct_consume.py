@@ -110,7 +110,7 @@ def test_a_queue_that_is_given_up_meanwhile_runs_nothing(setting, monkeypatch):
 
     monkeypatch.setattr(direct_module, "_PATIENCE", 0.01)
     setting.worker.pool.submit = drop_first
-    with pytest.raises(LifecycleError, match="given up"):
+    with pytest.raises(LifecycleError, match="released"):
         setting.direct.consume(message(3))
     assert setting.handled == []
 

@@ -84,7 +84,10 @@ def test_a_query_does_not_matter_and_other_paths_are_404(probe):
     assert get(probe, "/live?verbose=1")[0] == 200
     for path in ("/", "/livez", "/health/", "/../etc/passwd"):
         status, body = get_json(probe, path)
-        assert (status, body) == (404, {"error": "there is only /live, /ready, /health"})
+        assert (status, body) == (
+            404,
+            {"error": "unknown path; the probe has /live, /ready, /health"},
+        )
 
 
 def test_health_that_cannot_be_read_is_not_well(probe, told, capsys):

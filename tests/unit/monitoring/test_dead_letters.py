@@ -141,7 +141,7 @@ def test_nothing_is_sent_where_a_dead_letter_says_unless_its_group_consumes_that
     done = replayed(client, [*forged, *letters])
     refused = [outcome for outcome in done if outcome.error is not None]
     assert [outcome.letter for outcome in refused] == forged
-    assert all("name the topic to send it to (--to)" in str(each.error) for each in refused)
+    assert all("name the topic to send it to (--into)" in str(each.error) for each in refused)
     assert all(len(str(outcome.error)) < 500 for outcome in refused)
     assert {outcome.result.queue.topic for outcome in done if outcome.result} == {"orders"}
     assert len(done) == len(FOREIGN) + 4, "one that is refused holds up no other"

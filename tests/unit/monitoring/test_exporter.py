@@ -169,7 +169,7 @@ def test_it_is_live_from_the_start_and_ready_with_something_fresh():
     exporting.take(snapshot(row()))
     assert ask("/readyz", 200) == {"ready": True, "reasons": []}
     exporting.clock.now += 3600
-    assert ask("/readyz", 503)["reasons"] == ["what is known is 3600 s old"]
+    assert ask("/readyz", 503)["reasons"] == ["the last complete scan is 3600 s old"]
     assert ask("/healthz", 200) == {"live": True}
 
 

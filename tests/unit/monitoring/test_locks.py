@@ -123,7 +123,7 @@ def test_all_is_well():
         ),
         (
             {"a": {queue(0): held_by(dropped=True, try_unlock_times=2)}},
-            "giving it up; 2 times in v",
+            "giving it up; 2 times with",
         ),
     ],
 )

@@ -160,7 +160,7 @@ def test_an_export_replaces_no_link_and_no_device(parked, owner, tmp_path):
     assert len(file.read_text().splitlines()) == 3
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         parked.export(fifo)
     assert fifo.is_fifo()
 

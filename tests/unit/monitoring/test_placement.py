@@ -163,7 +163,7 @@ def test_all_by_one_selector_is_fine():
     found = judged(("go_hash_mod", KEYS))
     assert (found.verdict, found.mixed) == (Verdict.OK, False)
     assert "Each of 50 keys was seen in one queue." in said(found)
-    assert "All keys lie where go_hash_mod (Go's NewHashQueueSelector) puts them." in said(found)
+    assert "All keys are where go_hash_mod (Go's NewHashQueueSelector) puts them." in said(found)
 
 
 def test_a_key_in_two_queues_is_a_finding_and_each_place_has_its_selector():
@@ -192,7 +192,7 @@ def test_strays_are_told_beside_what_is_explained():
 def test_a_selector_of_the_producers_own_is_no_finding():
     found = judged((None, KEYS))
     assert found.verdict is Verdict.OK
-    assert "No selector known here explains where they lie" in said(found)
+    assert "No known selector explains where they are" in said(found)
 
 
 def test_a_selector_that_fits_all_of_too_few_keys_is_named():
@@ -200,15 +200,15 @@ def test_a_selector_that_fits_all_of_too_few_keys_is_named():
     assert (found.explained, found.fitting, found.verdict) == ((), ("hash_mod",), Verdict.OK)
     assert (
         "hash_mod (Java's SelectMessageQueueByHash; the default here) puts all of them there, which"
-        " may be chance: 3 keys are too few to tell."
+        " can be chance: 3 keys are too few to be sure."
     ) in said(found)
-    assert "No selector known" not in said(found)
+    assert "No known selector" not in said(found)
 
 
 def test_a_key_that_no_selector_puts_there_fits_none():
     found = judged(("hash_mod", KEYS[:3]), (None, ["stray"]))
     assert found.fitting == ()
-    assert "No selector known here explains where they lie" in said(found)
+    assert "No known selector explains where they are" in said(found)
 
 
 def test_nothing_can_be_said_without_keys():

@@ -63,12 +63,14 @@ def test_what_a_killed_run_left_is_finished_by_the_next(left):
 
 @pytest.mark.parametrize("wider", [replace(TWO, read_queues=4), replace(TWO, write_queues=4)])
 def test_nothing_is_shrunk(wider):
-    with pytest.raises(ConfigError, match="4 queues on broker broker-b, more than 3: only growing"):
+    with pytest.raises(
+        ConfigError, match="4 queues on broker broker-b, more than 3: this command only adds"
+    ):
         make_plan("orders", 3, PRESENT | {"broker-b": wider})
 
 
 def test_what_cannot_be_read_cannot_be_drained():
-    with pytest.raises(ConfigError, match="may not be read on broker broker-a"):
+    with pytest.raises(ConfigError, match="is not readable on broker broker-a"):
         make_plan("orders", 8, {"broker-a": replace(TWO, perm=2)})
 
 
@@ -250,6 +252,8 @@ def test_what_cannot_be_put_back_is_said():
             super()._change(broker, config)
 
     world = Dying()
-    with pytest.raises(OrderlyError, match=r"put back .* on broker broker-b \(broker-b is gone\)"):
+    with pytest.raises(
+        OrderlyError, match=r"could not be restored on broker broker-b \(broker-b is gone\)"
+    ):
         world.run()
     assert world.settings["broker-a"] == TWO

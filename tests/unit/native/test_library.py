@@ -30,7 +30,7 @@ def test_where_there_is_none_it_says_how_to_get_one(nothing_installed, no_bindin
     with pytest.raises(NativeLibraryError, match="apache/rocketmq-client-cpp") as caught:
         Library()
     assert "ORDERLY_LIBROCKETMQ" in str(caught.value)
-    assert "OrderlyConsumer do without it" in str(caught.value)
+    assert "OrderlyConsumer do not need it" in str(caught.value)
 
 
 def test_the_variable_wins_even_if_it_names_nothing(nothing_installed, monkeypatch):

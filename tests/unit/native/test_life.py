@@ -20,7 +20,7 @@ def test_it_begins_once_and_ends_once():
     told = Told()
     life = told.life()
     life.begin()
-    with pytest.raises(LifecycleError, match="started once"):
+    with pytest.raises(LifecycleError, match="started only once"):
         life.begin()
     life.finish()
     life.finish()

@@ -227,7 +227,7 @@ def test_an_offset_that_vanished_with_its_topic_is_replaced_by_the_new_minimum(b
     broker, memory = Broker(stored=None, minimum=3, minimum_at=1001), Memory()
     fence = marked()
     progress = CommitProgress(7, AHEAD, kept=KEPT)
-    with pytest.raises(Recreated, match="goes on at 3") as raised:
+    with pytest.raises(Recreated, match="goes on at its first message, 3") as raised:
         converse(
             commit(QUEUE, progress, fence, memory if by_key else None, now=NOW, closing=closing),
             broker,

@@ -127,9 +127,7 @@ def test_it_names_the_message_that_holds_the_queue_up():
 def test_a_running_handler_does_not_hide_that_the_span_has_ended():
     explanation = explain(ahead(running=True), 3.0)
     assert explanation.at_span_end
-    assert str(explanation).endswith(
-        "a handler is running (2.0 s), consumed ahead as far as may be"
-    )
+    assert str(explanation).endswith("a handler is running (2.0 s), consumed ahead up to max_span")
     assert not explain(handling(), 3.0).at_span_end
 
 

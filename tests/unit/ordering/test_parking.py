@@ -489,7 +489,7 @@ def test_a_queue_that_cannot_be_read_is_an_error():
     def perform(call):
         raise RequestTimeout("late")
 
-    with pytest.raises(OrderlyError, match="cannot be read from orders-park/broker-a/0"):
+    with pytest.raises(OrderlyError, match="orders-park/broker-a/0 cannot be read"):
         converse(rebuild(PARK_QUEUE), perform)
 
 

@@ -124,7 +124,7 @@ def test_a_start_that_the_broker_lost_is_committed_again(forgets):
 
 
 def test_nothing_is_pulled_from_a_start_that_is_not_kept():
-    with pytest.raises(OrderlyError, match="acknowledged the offset 7"):
+    with pytest.raises(OrderlyError, match="acknowledged offset 7"):
         converse(find_start(QUEUE, "last"), Broker({QueryOffset: None, MaxOffset: 7}, forgets=99))
 
 

@@ -37,7 +37,7 @@ def test_a_keyed_message_is_refused_by_name_before_anything_is_sent(start, clien
     producer = start()
     with pytest.raises(ConfigError, match=f"declared for messages of type {kind}: .* --type fifo"):
         producer.send(KEYED)
-    with pytest.raises(ConfigError, match="what wants order"):
+    with pytest.raises(ConfigError, match="messages that need order"):
         asyncio.run(producer.asend(KEYED))
     with pytest.raises(ConfigError, match="under a selector"):
         producer.send(Message("T", b"x"), selector=single_queue)

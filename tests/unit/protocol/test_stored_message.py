@@ -269,16 +269,16 @@ def test_a_damaged_message_is_an_error_and_never_skipped(data):
 
 ZLIB = SysFlag.COMPRESSED | Compression.ZLIB << 8
 UNREADABLE = {
-    "garbage": (b"garbage", ZLIB, "no zlib stream"),
+    "garbage": (b"garbage", ZLIB, "not a zlib stream"),
     "cut": (compress_zlib(b"body" * 100)[:-1], ZLIB, "is cut"),
     "too large": (compress_zlib(bytes(1001)), ZLIB, "more than the 1000 bytes"),
-    "lz4 garbage": (b"garbage", SysFlag.COMPRESSED | Compression.LZ4 << 8, "no lz4 frame"),
-    "zstd garbage": (b"garbage", SysFlag.COMPRESSED | Compression.ZSTD << 8, "no zstd frame"),
+    "lz4 garbage": (b"garbage", SysFlag.COMPRESSED | Compression.LZ4 << 8, "not an lz4 frame"),
+    "zstd garbage": (b"garbage", SysFlag.COMPRESSED | Compression.ZSTD << 8, "not a zstd frame"),
     "unknown": (b"garbage", SysFlag.COMPRESSED | 7 << 8, "unknown here"),
     "a batch that is cut": (encode_batch([(b"one", "", 0)])[:-1], BATCH, "announces|cut"),
     "a batch of too many": (encode_batch([(b"", "", 0)]) * 65537, BATCH, "more than 65536"),
     "a packed batch that is cut": (compress_zlib(b"\0" * 30), BATCH | ZLIB, "announces|cut"),
-    "a packed batch of garbage": (b"garbage", BATCH | ZLIB, "no zlib stream"),
+    "a packed batch of garbage": (b"garbage", BATCH | ZLIB, "not a zlib stream"),
 }
 
 

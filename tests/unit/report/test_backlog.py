@@ -87,7 +87,7 @@ def told():
     [
         "CRITICAL 2 of 3 groups not in order: shipping (BLOCKED), billing (parked keys); 1 broker",
         "Backlog of DefaultCluster 2027-01-15T08:00:00Z",
-        "BLOCKED a handler works on the first message and does not return 4,711 1h1m",
+        "BLOCKED the handler of the first message does not return 4,711 1h1m",
         "broker-b nothing listens at 10.0.0.1:10911",
         "orders/broker-a/0 shipping BLOCKED 1h1m 93 order-8 6 ValueError at stock.py:88",
         "orders/broker-a/0 billing order-7 14 12 2h",

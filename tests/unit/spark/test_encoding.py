@@ -298,7 +298,7 @@ def refusal(batch, **roles):
         ("body", pa.array([b"x", None]), "the body must be bytes"),
         ("body", pa.array([b"x", b""]), "the body must be bytes"),
         ("body", pa.array([b"x", b"x" * (4 << 20)]), "at most 4193280"),
-        ("seq", pa.array([1, None]), "'seq', its place in order, is null"),
+        ("seq", pa.array([1, None]), "'seq', its place in the order, is null"),
         ("id", pa.array(["x", None]), "the id is null"),
         ("tag", pa.array([None, ""]), "property 'TAGS'"),
         ("tag", pa.array([None, "a||b"]), "tags must be one tag"),

@@ -9,7 +9,7 @@ from orderly.errors import ConfigError
 from orderly.spark.extra import check_version
 from tests.docs.pages import ROOT
 
-TOLD = "orderly.spark needs PySpark 4.2 or newer, and this is 3.5.1: take a newer Spark"
+TOLD = "orderly.spark needs PySpark 4.2 or newer, but this is 3.5.1: install a newer Spark"
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "4.2.0.dev1", "4.10.0", "5.0"])
@@ -19,7 +19,7 @@ def test_new_enough(version):
 
 @pytest.mark.parametrize("version", ["4.1.1", "4.0.0.dev2", "3.5.1"])
 def test_too_old(version):
-    with pytest.raises(ConfigError, match=f"and this is {version}"):
+    with pytest.raises(ConfigError, match=f"but this is {version}"):
         check_version(version)
 
 

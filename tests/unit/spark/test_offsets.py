@@ -143,7 +143,7 @@ def test_the_shape():
 
 
 BAD = {
-    '{"orders": ': "no JSON",
+    '{"orders": ': "not JSON",
     "[]": r"the whole is \[\]",
     '{"orders": 5}': "orders is 5",
     '{"orders": {"a": [1]}}': r"orders/a is \[1\]",

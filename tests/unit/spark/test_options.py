@@ -90,7 +90,7 @@ BAD = {
     "two selections": (TOPIC | {"topicPattern": "x"}, "not topic and topicPattern"),
     "a bad topic": ({"topic": "a b"}, "a b"),
     "no group": (TOPIC | {"groupIdPrefix": " "}, "group name"),
-    "a bad pattern": ({"topicPattern": "("}, "no regular expression"),
+    "a bad pattern": ({"topicPattern": "("}, "not a regular expression"),
     "the same topic twice": ({"topics": "a,a"}, "twice"),
     "offsets and time": (
         TOPIC | {"startingOffsets": "latest", "startingTimestamp": "1763712000000"},
@@ -103,14 +103,14 @@ BAD = {
     "no number": (TOPIC | {"minPartitions": "many"}, "minPartitions='many' must be a whole"),
     "too small a number": (TOPIC | {"pullDepth": "0"}, "from 1 to 64"),
     "no truth": (TOPIC | {"failOnDataLoss": "no"}, "true or false"),
-    "an unknown column": (TOPIC | {"columns": "queue"}, "queue is no column"),
+    "an unknown column": (TOPIC | {"columns": "queue"}, "queue is not a column"),
     "an unknown kind of row": (TOPIC | {"emit": "both"}, "rows, summary"),
     "a stream's option": (TOPIC | {"maxOffsetsPerTrigger": "5"}, "for stream reads only"),
     "columns of a summary": (TOPIC | {"emit": "summary", "columns": "body"}, "columns of its own"),
     "pushdown into a summary": (TOPIC | {"emit": "summary", "pushdown": "true"}, "pushdown"),
     "columns without properties": (
         TOPIC | {"columns": "body", "includeProperties": "true"},
-        "without properties",
+        "columns leaves out properties",
     ),
 }
 

@@ -41,5 +41,5 @@ def test_the_file_beside_java_tells_its_version_without_a_jvm(tmp_path, line, ve
 def test_an_old_spark_under_a_new_pyspark_is_named():
     running = Session()
     running.version = "4.0.1"
-    with pytest.raises(ConfigError, match=r"needs PySpark 4\.2 or newer, and this is 4\.0\.1"):
+    with pytest.raises(ConfigError, match=r"needs PySpark 4\.2 or newer, but this is 4\.0\.1"):
         register(running)

@@ -68,7 +68,7 @@ def test_a_usual_name_that_is_given_another_role_has_only_that():
     [
         ({"seq": "int"}, {"orderBy": "seq"}, "no column body"),
         (PLAIN, {"orderBy": "sequence"}, "no such column, only sharding_key, seq, body"),
-        (PLAIN, {}, "say option\\('orderBy'"),
+        (PLAIN, {}, "set option\\('orderBy'"),
         ({"seq": "int", "body": "binary"}, {"orderBy": "seq"}, "hash_mod needs a key"),
         (PLAIN | {"extra": "int"}, {"orderBy": "seq"}, "column extra would not be sent"),
         (PLAIN | {"seq": "double"}, {"orderBy": "seq"}, "'seq' is double; orderBy takes"),

@@ -99,7 +99,7 @@ SAME = ["--port", "20001", "--directory", "/somewhere", "--conf", "a=1"]
 def test_a_broker_that_runs_with_these_options_is_left_alone(capsys, options):
     running(a="1", b="2")
     assert run(["broker", "start", *options]) == 0
-    assert "runs already" in capsys.readouterr().out
+    assert "already runs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_another_checkout_is_told_whose_broker_it_found(capsys, tmp_path, monkey
     running(started_in="/home/a/shop")
     assert run(["broker", "start", "--port", "20001"]) == 0
     out = capsys.readouterr().out
-    assert "runs already: default" in out
+    assert "already runs: default" in out
     assert "started in /home/a/shop" in out
     assert "--name NAME" in out
     running(started_in=str(tmp_path))

@@ -294,7 +294,7 @@ def _difference(higher: Ints, lower: Ints) -> Ints:
     return found
 
 
-# --- what is told of them -------------------------------------------------------------------------
+# --- what is reported of them ---------------------------------------------------------------------
 
 
 def _lines(judged: _Judged, pairs: _Pairs) -> pa.Table:

@@ -85,7 +85,7 @@ def why_not(found: AuditFigures, seq_property: str) -> str:
     """Why nothing was judged."""
     if not found.messages:
         lost = f"; {plural(found.lost, 'message')} gone" if found.lost else ""
-        return f"there are no messages in what was read{lost}"
+        return f"no messages were read{lost}"
     if found.keyless == found.messages:
         return f"none of {plural(found.messages, 'message')} has a sharding key"
     return (
@@ -110,10 +110,10 @@ def _broken(found: AuditFigures) -> list[str]:
         listed = f"{', '.join(others)} and {last}" if others else last
         return [f"{listed}, in {found.wrong:,} of {plural(found.keys, 'key')}"]
     if found.lost:
-        return [f"what was read is in order, but {_were(found.lost, 'message')} gone"]
+        return [f"the messages read are in order, but {_were(found.lost, 'message')} gone"]
     if found.inexact:
         judged, keys = plural(found.judged, "message"), plural(found.keys, "key")
-        return [f"nothing wrong was found in {judged} of {keys}"]
+        return [f"no error was found in {judged} of {keys}"]
     return [f"all {plural(found.judged, 'message')} of {plural(found.keys, 'key')} are in order"]
 
 
@@ -138,31 +138,32 @@ def _were(number: int, word: str) -> str:
 
 _NUMBERS = (
     "The number in the property {name!r} must rise with each message of a key. An inversion is a"
-    " message after one with a higher number, in the same queue. Across queues the times of"
-    " storing are compared, by the brokers' clocks."
+    " message after one with a higher number, in the same queue. Across queues the audit compares"
+    " store times, by the brokers' clocks."
 )
 _BIRTHS = (
-    "There is no number to judge, so the time of birth is: by the sender's clock it must not fall"
-    " from one message of a key to the next. Two senders with different clocks look like"
-    " inversions; two messages of one millisecond can be in either order; what is missing can't be"
-    " seen. A repeat is a message with an id that the key had before: next to that message, or"
-    " anywhere if the time of birth fell, too."
+    "The messages have no number, so the audit judges their time of birth, by the sender's clock:"
+    " it must not fall from one message of a key to the next. Two senders with different clocks"
+    " look like inversions. Two messages of one millisecond can be in either order. Missing"
+    " messages cannot be seen. A repeat is a message with an id that the key had before: next to"
+    " that message, or anywhere if the time of birth fell, too."
 )
 _GAPS = (
-    "A gap is numbers of a key that are nowhere between the lowest and the highest one read. What"
-    " came late is an inversion and no gap."
+    "A gap is one or more numbers of a key that no message has, between the lowest and the highest"
+    " number read. A message that came late is an inversion, not a gap."
 )
-_NO_GAPS = "Numbers that are left out were not looked for."
+_NO_GAPS = "The audit did not look for missing numbers."
 _REPEATS = (
-    "A repeat with the same id was sent again by the producer, which had no answer the first time:"
-    " at least once, as promised. With another id the program sent it again."
+    "A repeat with the same id was sent again by the producer, which got no answer the first time:"
+    " this is at-least-once delivery, as promised. A repeat with another id was sent again by the"
+    " program."
 )
 _MIXED = (
-    " {mixed:,} of them came back to a queue that they had left, which no such change explains:"
-    " look for senders with different selectors, or with different lists of queues."
+    " {mixed:,} of them came back to a queue that they had left. Such a change does not explain"
+    " that: look for senders with different selectors, or with different lists of queues."
 )
 _LEAPING = (
-    "Most keys leave numbers out. If the numbers are not counted one by one in each key, audit"
+    "Most keys leave out numbers. If your numbers do not count one by one in each key, audit"
     " without gaps (--no-gaps)."
 )
 
@@ -175,15 +176,16 @@ def meaning(found: AuditFigures, settings: AuditSettings) -> Iterator[str]:
     yield _REPEATS
     if found.moved:
         moved = (
-            f"{plural(found.moved, 'key')} went from one queue to another: so it is when the number"
-            " of queues changes."
+            f"{plural(found.moved, 'key')} went from one queue to another, as keys do when the"
+            " number of queues changes."
         )
         yield moved + (_MIXED.format(mixed=found.mixed) if found.mixed else "")
     if settings.judges_gaps and found.leaping > found.keys / 2:
         yield _LEAPING
     if found.inexact:
         yield (
-            f"Not looked at one by one: {plural(found.inexact, 'suspect key')}. Too many, too large"
-            " (look_at, look_at_messages), or expired since. Their counts are of neighbours, and a"
-            " number that came late counts as a gap."
+            f"Not looked at one by one: {plural(found.inexact, 'suspect key')}. There were too"
+            " many, they were too large (look_at, look_at_messages), or their messages have"
+            " expired since. Their counts compare neighbours only, so a number that came late"
+            " counts as a gap."
         )

@@ -160,7 +160,7 @@ def _parts(keyed: pa.Table, *, by_seq: bool) -> _Parts:
         last_offset=rows.last_offset[end],
         first_ts=rows.first_ts[first],
         last_ts=rows.last_ts[end],
-        first_seq=rows.first_seq[opens],  # of one without any, whatever: it is not looked at
+        first_seq=rows.first_seq[opens],  # any value for one without rows: it is not used
         last_seq=rows.last_seq[closes],
         min_seq=segments.least(np.where(judged, rows.min_seq, _HIGHEST)),
         max_seq=segments.greatest(np.where(judged, rows.max_seq, _LOWEST)),

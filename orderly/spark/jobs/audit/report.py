@@ -106,7 +106,7 @@ def report(
 def _facts(found: AuditFigures) -> list[Fact]:
     return [
         Fact("judged", count(found.judged), f"of {plural(found.messages, 'message')}"),
-        Fact("keys", count(found.keys), f"{count(found.wrong)} with something wrong"),
+        Fact("keys", count(found.keys), f"{count(found.wrong)} with errors"),
         Fact("inversions", count(found.inversions), "a lower number after a higher one"),
         Fact("across queues", count(found.across), f"{plural(found.moved, 'key')} in several"),
         Fact("gaps", count(found.gaps), f"{plural(found.missing, 'number')} missing"),
@@ -141,9 +141,9 @@ def _keys(found: AuditFigures, rows: ShownRows, settings: AuditSettings) -> Sect
     ]  # fmt: skip
     plots = [_picture(number, it, settings) for number, it in enumerate(rows.pictures)]
     return Section(
-        "Keys with something wrong",
-        "In order a key rises from left to right. Messages are shown as they were stored, around"
-        " the first thing that is wrong.",
+        "Keys with errors",
+        "If a key is in order, its line rises from left to right. Messages are in the order in"
+        " which they were stored, around the key's first error.",
         plots=plots,
         tables=[Table(headings, shown, found.wrong - len(shown), "key")],
     )
@@ -190,8 +190,8 @@ def _evidence(found: AuditFigures, rows: ShownRows, settings: AuditSettings) -> 
     exact = total if not found.inexact else max(total, len(shown))
     return Section(
         "Evidence",
-        "Each line is a message, and the one that shows what is wrong with it. All lines are in"
-        " the table evidence.",
+        "Each line shows a wrong message, and the message that proves it. The table evidence has"
+        " all lines.",
         tables=[Table(headings, shown, exact - len(shown), "line")],
     )
 
@@ -234,7 +234,7 @@ def _when(rows: ShownRows) -> Section | None:
         Stick(label, known.get(place, 0), Verdict.CRITICAL)
         for place, label in enumerate(axis_times(spans))
     ]
-    caption = f"Things that are wrong, by when they were stored, for each {duration(rows.span)}"
+    caption = f"Errors by the time of storing, for each {duration(rows.span)}"
     return Section("When", plots=[Plot(caption, columns("when", sticks, "stored", mean=False))])
 
 
@@ -257,7 +257,7 @@ def _queues(rows: ShownRows) -> Section | None:
     found = [
         Bar(_queue(row), _wrong(row), count(_wrong(row)), Verdict.CRITICAL) for row in wrong[:_BARS]
     ]
-    plots = [Plot("Things that are wrong, by queue", bars("queues", found))] if found else []
+    plots = [Plot("Errors by queue", bars("queues", found))] if found else []
     left_out = len(rows.queues) - len(shown)
     return Section("Queues", plots=plots, tables=[Table(headings, shown, left_out, "queue")])
 
@@ -283,6 +283,6 @@ def _losses(found: AuditFigures, rows: ShownRows) -> Section | None:
     headings = (Column("Queue"), Column("From"), Column("To"), Column("Gone", ColumnKind.COUNT))
     return Section(
         "Lost",
-        f"Gone when their turn came, and not judged: {plural(found.lost, 'message')}.",
+        f"Gone before the audit read them, and not judged: {plural(found.lost, 'message')}.",
         tables=[Table(headings, shown, len(rows.losses) - len(shown), "queue")],
     )

@@ -132,8 +132,9 @@ def require_none(found: Sequence[Objection]) -> None:
     if found:
         more = f" (and {len(found) - 1} more such)" if found[1:] else ""
         raise ConfigError(
-            f"{found[0]}{more}: the old ones would come behind, out of order; send into another"
-            " topic, or say --after-consumed if the consumers can take it; nothing was sent"
+            f"{found[0]}{more}: the old messages would come after those, out of order; send to"
+            " another topic, or give --after-consumed if the consumers can take it; nothing was"
+            " sent"
         )
 
 

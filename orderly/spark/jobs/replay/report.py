@@ -91,14 +91,14 @@ class ReplayResult:
             there = f"{self.due - self.missing:,} of {messages}"
             yield f"{there}, of {keys}, are in {self.target}; {self.sent:,} were sent now."
         if self.missing:
-            yield f"{self.missing:,} are not to be seen there: the same command sends them now."
+            yield f"{self.missing:,} are missing there: run the same command again to send them."
         if self.extent.moved:
             moved = counted(self.extent.moved, "key", f"{self.extent.moved:,}")
-            yield f"{moved} lay in several queues: merged by store time, then by queue and offset."
+            yield f"{moved} in several queues: merged by store time, then by queue and offset."
         if self.skipped:
             yield f"{counted(self.skipped, 'message', f'{self.skipped:,}')} without a key left out."
         if self.repeated:
-            yield f"{self.repeated:,} copies are there a second time, with the same ORDERLY_ID."
+            yield f"{self.repeated:,} copies are stored twice, with the same ORDERLY_ID."
         if self.objections:
             against = str(self.objections[0])
             yield f"Order is broken for consumers: {against}." if self.sent else f"But {against}."
@@ -162,9 +162,10 @@ def _against(result: ReplayResult) -> Iterator[Section]:
         of="objection",
     )
     yield Section(
-        "What speaks against it",
-        "The copies come behind everything that is stored now. These groups have consumed messages"
-        " that were sent after the originals; known: the table shows one of a selected key.",
+        "Objections",
+        "The copies come after everything that is stored now. These groups have already consumed"
+        " messages that were sent after the originals. known: the table has such a message of a"
+        " selected key.",
         tables=[table],
     )
 
@@ -200,8 +201,8 @@ def _keys(result: ReplayResult) -> Section:
         of="key",
     )
     text = (
-        "Each key's messages go in the order of their queue. A key that lay in several queues is"
-        " merged by store time, then by broker, queue and offset: more is not known of its order."
+        "Each key's messages are sent in the order of their queue. A key from several queues is"
+        " merged by store time, then by broker, queue and offset; its order is known no better."
     )
     return Section("Keys", text, plots, [table])
 

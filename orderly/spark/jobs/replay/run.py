@@ -114,7 +114,9 @@ def run(spark: SparkSession, settings: ReplaySettings, progress: Progress = sile
         OrderlyError: a broker does not answer, or what was sent cannot be looked up any more.
     """
     if settings.send and not settings.directory:
-        raise ConfigError("to send, a directory is needed: for the plan, to go on after a crash")
+        raise ConfigError(
+            "sending needs a directory for the plan, so that it can continue after a crash"
+        )
     files = files_at(spark, settings.directory) if settings.directory else None
     if files is None or not settings.send:
         return _run(spark, settings, files, progress)
@@ -130,7 +132,7 @@ def _run(
     table = load_table(spark, settings.table, settings.table_format)
     if begun is not None:
         table = up_to(table, begun.ends)
-    with progress("looking where the table's queues begin and end"):
+    with progress("finding where the table's queues begin and end"):
         covered = spans(table)
     settings.selection.require_known(span.queue for span in covered)
     selected = settings.selection.of(table)
@@ -178,7 +180,7 @@ def _wanted(settings: ReplaySettings) -> dict[str, Any]:
 
 
 def _look(settings: ReplaySettings, selected: DataFrame, progress: Progress) -> ReplayResult:
-    with progress("counting what is selected"):
+    with progress("counting the selected messages"):
         parts = by_key_and_queue(selected).persist(StorageLevel.MEMORY_AND_DISK)
         keys = by_key(parts)
         amount = extent(keys)
@@ -263,7 +265,7 @@ def _send(
     rows = keys_as_numbers(rows) if settings.selector == "numeric_mod" else rows
     before = 0
     if is_begun:
-        with progress("looking up what is sent already"):
+        with progress("finding the messages that are sent already"):
             there = copies(spark, settings.access, plan.target, plan.starts)
             rows = rows.join(there, PLACE, "left_anti")
             before = there.join(keyed.select(place()), PLACE, "left_semi").count()
@@ -277,7 +279,7 @@ def _send(
                 selector=settings.selector,
                 **options,
             )
-    with progress("looking whether all is there"):
+    with progress("checking that everything is there"):
         known, stored = _stored(settings, plan, keyed, found.due)
     sent, missing = found.due - before, found.due - known
     return replace(found, before=before, sent=sent, repeated=stored - known, missing=missing)
@@ -359,7 +361,7 @@ def plan_in(text: str) -> TableReplayPlan:
     try:
         fields = load_object(text.encode())
         if TEXT.at(fields, "schema") != PLAN_SCHEMA:
-            raise ConfigError(f"replay.json is no {PLAN_SCHEMA}: give another directory")
+            raise ConfigError(f"replay.json is not a {PLAN_SCHEMA}: give another directory")
         ends, starts = (from_object(OBJECT.at(fields, name), name) for name in ("ends", "starts"))
         return TableReplayPlan(ends, TEXT.at(fields, "target"), OBJECT.at(fields, "wanted"), starts)
     except ProtocolError as error:
@@ -382,13 +384,13 @@ def check_same_plan(plan: TableReplayPlan, wanted: Mapping[str, Any]) -> None:
     )
     if differs:
         raise ConfigError(
-            f"the directory holds a replay that was begun with another {', '.join(differs)}: ask"
-            " for the same to go on with it, or give another directory"
+            f"the directory holds a replay that began with another {', '.join(differs)}: use the"
+            " same to continue it, or give another directory"
         )
 
 
 # --- the copies: which messages of the table are in a topic, by the id that each carries ----------
-# So a replay that broke off goes on exactly where it stopped, whatever it had sent: the topic
+# So a replay that broke off goes on exactly where it stopped: the topic
 # itself is the record. It must still hold what was sent; what expired meanwhile would be sent
 # again.
 

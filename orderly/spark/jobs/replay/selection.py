@@ -73,7 +73,7 @@ class ReplaySelection:
                 raise ConfigError(f"the table has no queue {queue}: its offset selects nothing")
             if offset < 0:
                 raise ConfigError(
-                    f"{offset} is no offset of {queue}: leave the queue out to have all of it"
+                    f"{offset} is not an offset of {queue}: leave the queue out to have all of it"
                 )
 
     def _conditions(self) -> list[Column]:
@@ -101,7 +101,7 @@ def numbered(selected: DataFrame) -> DataFrame:
     """Add `place` ("topic/broker/queue/offset"), and `position`, which rises within each key.
 
     `position` is the time of storing in milliseconds, shifted by 20 bits, plus a number among those
-    of the same millisecond; where a broker's clock went back, the time stands still. So it rises
+    of the same millisecond; where a broker's clock went back, the time stays. So it rises
     over several replays, too, and a consumer may go by it (`orderly.spark.stamps`).
     """
     of_key, of_queue = Window.partitionBy(KEY), Window.partitionBy(KEY, "broker", "queue_id")
@@ -281,8 +281,8 @@ def spans(table: DataFrame) -> tuple[QueueRange, ...]:
     )
     if any(None in (row.topic, row.broker, row.queue_id) or row.rows != row.places for row in rows):
         raise ConfigError(
-            "rows of the table have no place, or the same one: each topic, broker, queue_id and"
-            " queue_offset must be there once, or nobody knows what to send; drop the others"
+            "some rows of the table have no place, or share one: each topic, broker, queue_id and"
+            " queue_offset must occur exactly once. Drop the other rows"
         )
     topics = sorted({row.topic for row in rows})
     if len(topics) > 1:

@@ -40,7 +40,7 @@ def test_a_suspended_queue_is_told_with_key_attempts_and_failure():
         "SUSPENDED orders/broker-a/0: 4 tries in 60 s. Backlog 1,200, the oldest 1m old. The first"
         r" is offset 93, key order\x1b-7, tried 4 times, failure ValueError: no such carrier."
     ) in joined(text)
-    assert "Next: Mend what the handler needs" in text
+    assert "Next: Fix the handler, or what it depends on" in text
 
 
 def test_queues_where_nothing_waits_are_not_counted_as_behind():
@@ -76,9 +76,9 @@ def test_all_that_waits_is_accounted_for():
     for told in (
         "12 messages wait in 4 queues and 4 messages parked",
         "SUSPENDED orders/broker-a/0: 5 tries in 60 s. Backlog 5,",
-        "- in order, being worked off: 5 messages wait in 2 queues.",
-        "- 2 messages wait in 1 queue whose owner is not known. Next: Ask who has them: orderly",
-        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is mended,",
+        "- in order, with an owner: 5 messages wait in 2 queues.",
+        "- 2 messages wait in 1 queue whose owner is not known. Next: Find their owners: orderly",
+        "- PARKED 2 keys with 4 messages, the oldest 1m old. Next: When the cause is fixed,",
     ):
         assert told in joined(text)
 
@@ -92,7 +92,7 @@ def test_that_nothing_waits_is_not_said_while_keys_are_parked():
 def test_a_group_in_order_whose_queues_have_an_unknown_owner_is_told_so():
     (text,) = explanation(snapshot(row(backlog=9, owner=None)))
     assert text.endswith(
-        "the oldest for 1m; at this pace worked off in 9s; who has 1 queue of these is not known."
+        "the oldest for 1m; at this rate cleared in 9s; the owner of 1 queue is not known."
     )
 
 

@@ -62,7 +62,7 @@ def test_in_order_and_complete():
     assert report.exit_code == 0
     assert report.verdict_text() == (
         "In order: all 8 events of 2 aircraft were handled in the order in which they were sent,"
-        " the 2 that were parked too; none was lost"
+        " including the 2 that were parked; none was lost"
     )
     rows = dict(report.rows())
     assert rows["events"] == "8 (4 arrivals, 4 departures), 2 keys (aircraft)"

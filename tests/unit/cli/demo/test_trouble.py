@@ -16,7 +16,7 @@ from orderly.cli.demo.trouble import (
     pick_bad,
     pick_failing,
     read_time,
-    read_time_mended,
+    read_time_fixed,
 )
 from orderly.model import MessageQueue
 from orderly.ordering.results import Ack, Suspend
@@ -106,10 +106,10 @@ def test_only_the_mended_code_reads_its_time():
     assert time == "2013-01-02T24:00"
     with pytest.raises(ValueError, match="2013-01-02T24:00"):
         read_time(time)
-    assert read_time_mended(time) == datetime(2013, 1, 3)  # noqa: DTZ001  a local clock
+    assert read_time_fixed(time) == datetime(2013, 1, 3)  # noqa: DTZ001  a local clock
 
 
-@pytest.mark.parametrize("read", [read_time, read_time_mended])
+@pytest.mark.parametrize("read", [read_time, read_time_fixed])
 def test_both_read_all_other_times(read):
     assert read("2013-01-02T23:59") == datetime(2013, 1, 2, 23, 59)  # noqa: DTZ001  as above
 

@@ -28,7 +28,7 @@ def test_all_is_well(doctor, fake):
     assert found.of(fake.namesrv) == [("OK", "5.5.0, knows broker-a, broker-b", "")]
     assert found.of("broker-a") == [("OK", f"5.5.0 at {fake.broker_address}", "")]
     assert found.of("broker-b settings") == [
-        ("OK", "ASYNC_MASTER, keeps messages for 3d, makes groups: yes", "")
+        ("OK", "ASYNC_MASTER, keeps messages for 3d, creates groups: yes", "")
     ]
     ((state, text, _),) = found.of("broker-b clock")
     assert state == "OK"
@@ -59,7 +59,10 @@ def test_no_name_server_at_all_is_exit_3(doctor):
 def test_a_broker_is_no_name_server(doctor, fake):
     found = doctor("--namesrv", fake.broker_address)
     assert found.code == 2
-    assert found.of(fake.broker_address)[0][2] == "name a name server or a proxy, not a broker"
+    assert (
+        found.of(fake.broker_address)[0][2]
+        == "give the address of a name server or a proxy, not of a broker"
+    )
 
 
 def test_a_proxy_is_known_as_one_and_members_may_use_it(doctor, fake):

@@ -163,7 +163,10 @@ def test_another_filter_than_the_members_is_a_warning_that_names_the_difference(
 
 def test_whether_a_group_is_marked_as_ordered_is_told(doctor, client):
     told = doctor(GROUP, "-t", TOPIC)
-    assert told.of(f"group {GROUP}")[1][1] == "broker-a: not there yet: made when a member joins"
+    assert (
+        told.of(f"group {GROUP}")[1][1]
+        == "broker-a: does not exist yet: created when a member joins"
+    )
     set_group(client, GROUP)
     told = doctor(GROUP, "-t", TOPIC)
     assert told.of(f"group {GROUP}")[1][1].endswith("may broadcast, not marked as ordered")

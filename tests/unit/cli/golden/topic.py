@@ -30,7 +30,7 @@ def world(names=NAMES, silent=None):
         of = "" if cluster is None else f" of {cluster}"
         asked.append(f"{name}{of}: {queues}, order {order}, type {message_type}")
         if queues == 5:
-            raise ConfigError("orders exists already, with queues a: 8; wanted: a: 5")
+            raise ConfigError("orders already exists, with queues a: 8; wanted: a: 5")
         return queues != 8
 
     def config(_topic, broker):

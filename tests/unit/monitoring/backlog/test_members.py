@@ -197,7 +197,7 @@ def test_after_a_kill_of_the_only_member_one_look_says_whose_its_queues_are():
     group = group_after(heir)
     first, second = group.rows()
     assert (first.state, second.state) == (QueueState.UNLOCKED, QueueState.OK)
-    assert "a dead member, whose lock is free 60 s after its last renewal" in first.cause
+    assert "a dead member has, and its lock is free 60 s after the last renewal" in first.cause
     assert group.findings == ("1 member without a queue (heir): 2 queues without a member",)
 
 

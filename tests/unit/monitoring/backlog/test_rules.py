@@ -225,7 +225,7 @@ def test_parked_keys_change_no_state(state):
     [
         (QueueState.STALL, QueueState.SUSPENDED, ["nothing committed for 120 s", "fails"]),
         (QueueState.STALL, QueueState.UNLOCKED, ["nothing committed for 120 s", "no lock"]),
-        (QueueState.OFFLINE, QueueState.RECREATED, ["no member is connected", "made anew"]),
+        (QueueState.OFFLINE, QueueState.RECREATED, ["no member is connected", "created again"]),
     ],
 )
 def test_a_critical_cause_tells_what_the_warning_knows(bad, beside, words):
@@ -240,7 +240,7 @@ def test_a_critical_cause_tells_what_the_warning_knows(bad, beside, words):
 def test_a_stall_that_nothing_explains_says_so():
     pair = cooked(QueueState.STALL)
     pair.codes = codes_of(pair)
-    assert state_and_cause(pair, 0)[1].endswith("120 s; the cause is unseen")
+    assert state_and_cause(pair, 0)[1].endswith("120 s; the cause is not visible from here")
 
 
 def test_by_key_a_message_that_is_tried_again_stalls_its_queue_only_if_later_ones_wait():
@@ -272,7 +272,7 @@ def test_its_cause_says_whose_it_may_be_and_until_when():
     pair = healthy()
     pair.signs.unowned = {QUEUE}
     cause = rule(QueueState.UNLOCKED).cause(pair, 0)
-    assert "nobody, or to a dead member, whose lock is free 60 s after its last renewal" in cause
+    assert "or a dead member has, and its lock is free 60 s after the last renewal" in cause
 
 
 def test_an_empty_queue_that_nobody_has_waits_for_nobody():
@@ -330,9 +330,9 @@ def test_a_topic_made_anew_is_told_until_the_group_went_on_or_for_the_window(fou
     ("found", "offline", "committed", "words"),
     [
         ({"recorded": True}, False, NEVER, ["at 9", "members begin at 2", "nothing to do"]),
-        ({"recorded": True}, True, NEVER, ["at 9", "no member is connected", "will begin at 2"]),
+        ({"recorded": True}, True, NEVER, ["at 9", "no member is connected", "begins at 2"]),
         ({}, True, NEVER, ["at 9", "no offset now", "its own setting"]),
-        ({}, False, 11, ["at 9", "is at 11 now", "members of ours that had the queue begin at 2"]),
+        ({}, False, 11, ["at 9", "is at 11 now", "orderly members that had the queue begin at 2"]),
         ({"gone_on_at": AT}, False, 5, ["at 9", "went on", "at 5 now"]),
     ],
 )

@@ -63,7 +63,7 @@ def test_what_is_no_range_is_refused_and_says_what_is(text):
     if text == ":":  # 0 and more, as the guidelines have it
         assert Range.parse(text).low == 0.0
         return
-    with pytest.raises(ConfigError, match="no range: write 10"):
+    with pytest.raises(ConfigError, match="not a range: write 10"):
         Range.parse(text)
 
 
@@ -99,8 +99,8 @@ def test_a_bare_number_of_the_retention_alerts_below_it():
     ("warn", "crit", "match"),
     [
         ({"lag": "5"}, {}, "no threshold 'lag'"),
-        ({"backlog": "5m"}, {}, "backlog: '5m' is no range"),
-        ({}, {"head_age": "soon"}, "head_age: 'soon' is no range"),
+        ({"backlog": "5m"}, {}, "backlog: '5m' is not a range"),
+        ({}, {"head_age": "soon"}, "head_age: 'soon' is not a range"),
         ({"backlog": "10"}, {"backlog": "5"}, "WARNING could never be reached"),
         ({"retention_eta": "1h"}, {"retention_eta": "2h"}, "WARNING could never be reached"),
     ],

@@ -15,11 +15,11 @@ READ = {"messages": 100, "judged": 100, "keys": 9}
     ("found", "verdict", "said"),
     [
         (READ, Verdict.OK, "All 100 messages of 9 keys are in order."),
-        ({}, Verdict.UNKNOWN, "Not judged: there are no messages in what was read."),
+        ({}, Verdict.UNKNOWN, "Not judged: no messages were read."),
         (
             {"lost": 3},
             Verdict.UNKNOWN,
-            "Not judged: there are no messages in what was read; 3 messages gone.",
+            "Not judged: no messages were read; 3 messages gone.",
         ),
         (
             {"messages": 5, "keyless": 5},
@@ -52,12 +52,12 @@ READ = {"messages": 100, "judged": 100, "keys": 9}
         (
             READ | {"lost": 2},
             Verdict.UNKNOWN,
-            "What was read is in order, but 2 messages were gone.",
+            "The messages read are in order, but 2 messages were gone.",
         ),
         (
             READ | {"inexact": 1},
             Verdict.UNKNOWN,
-            f"Nothing wrong was found in 100 messages of 9 keys. {UNSEEN}",
+            f"No error was found in 100 messages of 9 keys. {UNSEEN}",
         ),
         (
             READ | {"lost": 2, "inversions": 1, "wrong": 1},

@@ -20,7 +20,7 @@ DRY = ReplayResult("orders", Extent(10, 2, 3, 1, 1.0, 2.0), (), (KEY,), (("broke
 def test_a_dry_run_says_what_would_be_sent():
     assert (DRY.due, DRY.verdict) == (8, Verdict.OK)
     assert DRY.headline.startswith("Dry run: 8 messages of 3 keys would go to orders")
-    assert "1 key lay in several queues" in DRY.headline
+    assert "1 key in several queues" in DRY.headline
     assert replace(DRY, objections=(OBJECTION,)).verdict is Verdict.WARNING
 
 

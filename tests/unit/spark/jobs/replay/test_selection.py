@@ -20,5 +20,5 @@ def test_other_queues_and_edges_are_refused(edge):
     with pytest.raises(ConfigError, match=r"no queue .*broker-b"):
         ReplaySelection(**{edge: {other: 5}}).require_known([QUEUE])
     for offset in (-1, -2):
-        with pytest.raises(ConfigError, match="no offset"):
+        with pytest.raises(ConfigError, match="not an offset"):
             ReplaySelection(**{edge: {QUEUE: offset}}).require_known([QUEUE])
