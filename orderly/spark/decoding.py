@@ -525,7 +525,9 @@ class Bulk:
                 return texts.cast(pa.int64())
             except pa.ArrowInvalid:  # one is no number, or beyond 64 bits
                 pass
-        return pa.array([number_in(text) for text in texts.to_pylist()], pa.int64())
+        values = texts.cast(pa.binary()).to_pylist()  # damaged ones need not be UTF-8: `odd` ones
+        numbers = [number_in((value or b"").decode(errors="replace")) for value in values]
+        return pa.array(numbers, pa.int64())
 
     def body(self) -> pa.Array:
         """The bodies. Whoever does not ask for them pays neither for sums nor for unpacking."""

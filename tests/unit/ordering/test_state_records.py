@@ -54,7 +54,8 @@ def remembered(table, runs):
 
 
 def size(part):
-    told = list(map(PARKED_KEY.write, part.parked)) + list(part.released)
+    parked = [[*PARKED_KEY.write(it), it.generation, it.counted_to] for it in part.parked]
+    told = parked + list(part.released)
     return len(part.runs) * RUN_BYTES + sum(len(dumps(each)) + 1 for each in told)
 
 
