@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _OURS = ("embedded", "container", "proxy", "fake")
 _PROXY = "proxy"
-_USE_IT = {"orderly_broker", "orderly_namesrv"}  # fixtures
+_USE_IT = {"orderly_broker", "orderly_namesrv", "orderly_topic"}  # fixtures
 _GONE = "the broker of this session is gone"
 _ENDED = pytest.StashKey["Callable[[], str]"]()  # says why the session's broker ended, or ""
 

@@ -131,7 +131,7 @@ def test_a_seek_or_a_pause_that_makes_no_sense_changes_nothing(producer, topic, 
             owner.seek(queue, offset)
     with pytest.raises(ConfigError, match="'yesterday' must be"):
         owner.seek(queue, "yesterday")
-    with pytest.raises(LifecycleError, match="not held"):
+    with pytest.raises(LifecycleError, match="does not hold"):
         owner.seek(MessageQueue(topic, "broker-a", 17), 0)
     with pytest.raises(ConfigError, match="MessageQueue"):
         owner.pause([topic])

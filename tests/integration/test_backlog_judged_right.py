@@ -156,7 +156,7 @@ def test_a_topic_made_anew_is_ahead_until_its_group_is_set_back(surveyed, send, 
     surveyed.commit(5, 0)  # a member that has not noticed
     row = surveyed.rows()[0]
     assert (row.state.name, row.backlog) == ("AHEAD", None)
-    assert "re-created" in row.cause
+    assert "created again" in row.cause
     orderly("offsets", "reset", surveyed.group, surveyed.topic, "--to-earliest", "--yes")
     row = surveyed.rows()[0]
     assert (row.state.name, row.backlog) == ("OFFLINE", 1)
@@ -203,10 +203,10 @@ def test_a_monitor_sees_a_topic_made_anew_under_its_members(
         eventually(lambda: seen and seen[-1][:2] == ("OK", 5))
         make_anew(3)
         first = eventually(lambda: next((it for it in seen if it[0] == "RECREATED"), None))
-        assert "stood at 5" in first[2]
+        assert "was at 5" in first[2]
         at_3 = ("RECREATED", 3)
         later = eventually(lambda: next((it for it in seen if it[:2] == at_3), None), within=60)
-        assert "stood at 5 in the former one, and went on; it is at 3 now" in later[2]
+        assert "was at 5 in the old topic, and went on; it is at 3 now" in later[2]
         eventually(lambda: seen[-1][:2] == ("OK", 3), within=20)
     assert {state for state, *_ in seen}.isdisjoint({"REWIND", "AHEAD", "NEW", "LOST"})
 

@@ -137,7 +137,7 @@ def test_a_running_consumer_starts_again_from_the_first_message(
         args = ["offsets", "reset", group, topic, "--to-earliest", "--yes"]
         code, _, err = orderly(*args)
         assert code == 0, err
-        assert "1 online" in err
+        assert "1 member online" in err
         eventually(lambda: len(recorder.deliveries) >= 80, within=45, every=0.05)
         eventually(
             lambda: sum(client.brokers.query_offset(group, q) or 0 for q in used) == 40, within=20

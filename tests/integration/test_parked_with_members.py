@@ -116,7 +116,7 @@ def test_a_key_that_blocks_is_parked_at_an_operators_word(
     assert command(orderly, "add", group, "bad")[0] == 3, "it is parked already"
     assert orderly("parked", "add", group, "good")[0] == 3, "nothing of it waits"
     handler.blocked, handler.mended = False, True
-    release = err.split("mended: orderly ")[1].split()
+    release = err.split("fixed: orderly ")[1].split()
     code, out, err = orderly(*release)
     assert code == 0, err
     offsets = [offset for key, offset in handler.applied if key == "bad"]

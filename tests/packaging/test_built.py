@@ -67,7 +67,7 @@ def description(metadata):
 
 @pytest.fixture(scope="module")
 def tracked(source):
-    files = (path for path in source.rglob("*") if path.is_file())
+    files = (path for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc")
     return {path.relative_to(source).as_posix() for path in files}
 
 
