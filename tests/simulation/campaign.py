@@ -16,7 +16,7 @@ from tests.simulation.trials import try_on
 from tests.simulation.world import Violation, run
 
 _CHUNK = 20  # seeds a process gets at a time
-MUTATION_SEEDS = 4000  # a mutation that none of these catches is a hole in the simulation
+MUTATION_SEEDS = 8000  # a mutation that none of these catches is a hole in the simulation
 
 
 @dataclass
