@@ -153,7 +153,7 @@ def test_delta_is_refused_at_once_where_spark_has_none(spark, tmp_path):
 
 @pytest.mark.parametrize("name", ["Keys", "a/b", "..", "result.json", ""])
 def test_a_part_has_a_plain_name(spark, tmp_path, name):
-    with Output(tmp_path) as output, pytest.raises(ConfigError, match="no name"):
+    with Output(tmp_path) as output, pytest.raises(ConfigError, match="cannot be the name"):
         output.table(name, KEYS)
 
 

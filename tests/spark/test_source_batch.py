@@ -149,7 +149,7 @@ def test_a_schema_that_a_topic_does_not_have_is_refused(orderly_namesrv):
     source = RocketMQDataSource({"topic": "orders", "namesrv": orderly_namesrv})
     for name, kind, text in (
         ("queue_offset", IntegerType(), "is bigint, not int"),
-        ("quue_id", IntegerType(), "there are topic, broker, queue_id"),
+        ("quue_id", IntegerType(), "the columns are topic, broker, queue_id"),
     ):
         with pytest.raises(ConfigError, match=text):
             source.reader(StructType([StructField(name, kind)]))
