@@ -137,6 +137,18 @@ class Finite(click.FloatRange):
         return number
 
 
+# --- how long to wait -----------------------------------------------------------------------------
+
+
+answers_option = click.option(
+    "--timeout",
+    type=Duration(0.1),
+    default="10s",
+    show_default=True,
+    help="How long to wait for answers. What has not come by then is not known.",
+)
+
+
 # --- where to serve: HOST:PORT --------------------------------------------------------------------
 
 
@@ -155,15 +167,6 @@ def address(text: str, option: str, example: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or (":" in host) != host.startswith("["):
         raise ConfigError(f"{option} takes HOST:PORT, as {example}, not {text!r}")
     return host.strip("[]"), int(port)
-
-
-answers_option = click.option(
-    "--timeout",
-    type=Duration(0.1),
-    default="10s",
-    show_default=True,
-    help="How long to wait for answers. What has not come by then is not known.",
-)
 
 
 # --- texts with escapes, and NAME=VALUE -----------------------------------------------------------

@@ -24,7 +24,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.testing import settings
 from orderly.testing.jars import Progress
-from orderly.testing.ports import free_port, is_free
+from orderly.testing.ports import free_port, usable_port
 from orderly.testing.readiness import StartedBroker, wait_ready
 from orderly.testing.site import LocalServer, Site
 
@@ -172,8 +172,8 @@ class EmbeddedBroker:
 
     def _build(self) -> None:
         self._ports = (
-            _usable_port("name server", self._wanted[0]),
-            _usable_port("broker", self._wanted[1], -2, 1),
+            usable_port("name server", self._wanted[0]),
+            usable_port("broker", self._wanted[1], -2, 1),
         )
         directory, (namesrv_port, broker_port) = self.directory, self._ports
         own = settings.name_server_properties(directory, namesrv_port)
@@ -199,18 +199,6 @@ class EmbeddedBroker:
         if self._broker is None:
             raise LifecycleError("the embedded broker is not started")
         return self._broker
-
-
-def _usable_port(name: str, wanted: int, *neighbours: int) -> int:
-    if wanted == 0:
-        return free_port(*neighbours)
-    taken = [wanted + n for n in (0, *neighbours) if not is_free(wanted + n)]
-    if taken:
-        raise EmbeddedBrokerError(
-            f"the {name} cannot listen on port {wanted}: {taken} on 127.0.0.1 is in use;"
-            " choose another port, or 0 for a free one"
-        )
-    return wanted
 
 
 # --- a cluster: a name server, masters and their slaves -------------------------------------------

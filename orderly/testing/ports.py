@@ -66,3 +66,25 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def usable_port(name: str, wanted: int, *neighbours: int) -> int:
+    """Return the port that a server is to have, free with its neighbours (see `free_port`).
+
+    Args:
+        name: of the server, for the error.
+        wanted: the port; 0: any.
+        neighbours: distances of the other ports at which it listens.
+
+    Raises:
+        EmbeddedBrokerError: one of them is in use.
+    """
+    if wanted == 0:
+        return free_port(*neighbours)
+    taken = [wanted + n for n in (0, *neighbours) if not is_free(wanted + n)]
+    if taken:
+        raise EmbeddedBrokerError(
+            f"the {name} cannot listen on port {wanted}: {taken} on 127.0.0.1 is in use;"
+            " choose another port, or 0 for a free one"
+        )
+    return wanted

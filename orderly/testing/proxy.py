@@ -15,7 +15,7 @@ from orderly.config.arguments import check_named_texts, check_port, check_text
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import settings
 from orderly.testing.jars import Progress
-from orderly.testing.ports import free_port, is_free
+from orderly.testing.ports import usable_port
 from orderly.testing.readiness import START_TIMEOUT, BrokerStartFailed
 from orderly.testing.site import LocalServer, Site
 
@@ -148,12 +148,7 @@ class EmbeddedProxy:
     # --- steps of the start --------------------------------------------------------------------
 
     def _build(self) -> None:
-        if self._wanted and not is_free(self._wanted):
-            raise EmbeddedBrokerError(
-                f"the proxy cannot listen on port {self._wanted}: it is in use on 127.0.0.1; choose"
-                " another port, or 0 for a free one"
-            )
-        self._port = self._wanted or free_port()
+        self._port = usable_port("proxy", self._wanted)
         _keep_on_loopback(self._site)
         own = settings.proxy_properties(self._port, self._namesrv, self._extra)
         self._server = self._site.add("proxy", settings.PROXY, own)
