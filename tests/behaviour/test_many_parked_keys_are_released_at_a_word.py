@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from orderly import Ack, Fail, Park
+from orderly import Ack, Fail, Park, ParkLimits
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
 CARDS, ACCOUNTS = [f"card-{n}" for n in range(6)], [f"account-{n}" for n in range(3)]
 COUNT = 3
+MANY = ParkLimits(ratio=1.0)  # one member alone gives up all of its keys here
 
 
 class Handler:
@@ -43,7 +44,7 @@ def test_by_failure_then_the_first_then_all(
     producer, topic, group, start_group, parks, orderly, parked
 ):
     handler = Handler()
-    start_group(handler, order="key", batch_size=1, commit_interval=0.2)
+    start_group(handler, order="key", parking=MANY, batch_size=1, commit_interval=0.2)
     send_numbers(producer, topic, [*CARDS, *ACCOUNTS], COUNT)
     everything = {"no such card": len(CARDS), "no such account": len(ACCOUNTS)}
     eventually(lambda: parked() == everything, within=60)
@@ -79,7 +80,7 @@ def test_a_queue_without_an_owner_costs_the_others_nothing(
 ):
     """Nobody is online: each queue is given up after --timeout, all at the same time."""
     handler = Handler()
-    members = start_group(handler, order="key", batch_size=1, commit_interval=0.2)
+    members = start_group(handler, order="key", parking=MANY, batch_size=1, commit_interval=0.2)
     send_numbers(producer, topic, CARDS, 1)
     eventually(lambda: parked() == {"no such card": len(CARDS)}, within=60)
     members.close()
@@ -90,7 +91,7 @@ def test_a_queue_without_an_owner_costs_the_others_nothing(
     assert {each["key"] for each in document["unknown"]} == set(CARDS)
     assert "no answer within 1 s" in err
     handler.healed.add("card")
-    start_group(handler, order="key", batch_size=1, commit_interval=0.2)
+    start_group(handler, order="key", parking=MANY, batch_size=1, commit_interval=0.2)
     sent = {each["queue"] for each in document["unknown"]}
     left = len(CARDS) - len(sent)  # one command a queue was sent, and is run by whoever comes
     eventually(lambda: sum(parked().values()) == left, within=60)
