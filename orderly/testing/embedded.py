@@ -258,10 +258,7 @@ class ClusterBroker:
 
     def wait_ready(self) -> None:
         """Wait until it is registered and answers; raises BrokerStartFailed."""
-        wait_ready(self._started, self._problem, self._site.report)
-
-    def _problem(self) -> str | None:
-        return None if self.alive else f"{self._server.name} ended at its start"
+        wait_ready(self._started, self._server.problem, self._site.report)
 
 
 class EmbeddedCluster:
@@ -422,7 +419,7 @@ class EmbeddedCluster:
         self._namesrv_port = free_port()
         home = self.directory / "namesrv"
         own = settings.name_server_properties(home, self._namesrv_port) | self._own
-        self._namesrv = self._site.add("the name server", settings.NAME_SERVER, own, home)
+        self._namesrv = self._site.add("name server", settings.NAME_SERVER, own, home)
         self._add_all((name, 0) for name in self._masters)
         # Later: a slave gets its master's address when it registers.
         slaves = Counter(self._slaves).items()

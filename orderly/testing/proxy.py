@@ -20,9 +20,6 @@ from orderly.testing.readiness import START_TIMEOUT, BrokerStartFailed
 from orderly.testing.site import LocalServer, Site
 
 _POLL = 0.1
-# It ends if its broker takes more than 3 s to make the topic by which proxies know of each other's
-# members, as on a busy machine: then it is started again.
-_GAVE_UP = "create system broadcast topic"
 
 # The proxy has no setting for the address it listens at: 0.0.0.0 for both protocols. So two of its
 # classes come first in its class path with a few bytes changed: a text, and which method of gRPC's
@@ -159,12 +156,8 @@ class EmbeddedProxy:
         deadline = time.monotonic() + START_TIMEOUT
         with contextlib.closing(Client(config)) as client:
             while not client.name_servers.is_proxy(self.address):
-                late = time.monotonic() > deadline
-                process = self._running().process
-                if not late and not process.alive and _GAVE_UP in process.tail():
-                    self._running().restart()
                 why = self._site.problem()
-                if why is None and late:
+                if why is None and time.monotonic() > deadline:
                     why = f"not ready after {START_TIMEOUT:g} s"
                 if why is not None:
                     raise BrokerStartFailed(self._site.report(why))

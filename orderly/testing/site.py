@@ -33,6 +33,16 @@ _STOP_TIMEOUT = 20.0  # seconds; the supervisor itself kills after 15
 _PAUSE_TIMEOUT = 30.0  # seconds until all threads of a process have stopped: mostly milliseconds
 _POLL = 0.001
 _AT_REST = frozenset("TtZX")  # states of threads in /proc: stopped, or ended
+_STARTS = 5  # of a server that ends for a reason that passes
+# Such reasons, by what the log says at its end.
+_PASSING = (
+    # Brokers and proxies list the machine's network interfaces and ask each whether it is up
+    # (NetworkUtil). They end if one goes meanwhile, as a container's network does at its end.
+    "NetworkUtil.normalizeHostAddress",
+    # A proxy ends if its broker takes more than 3 s to make the topic by which proxies know of
+    # each other's members, as on a busy machine.
+    "create system broadcast topic",
+)
 
 
 class ServerProcess:
@@ -173,7 +183,21 @@ class LocalServer:
         self._jars = jars
         self._home = home
         self._log = log
+        self._starts = 0
         self.process = self._launch()
+
+    def problem(self) -> str | None:
+        """Why it cannot come up, in words, or None.
+
+        A server that ended for a reason that passes is started again, up to five times in all.
+        """
+        if self.process.alive:
+            return None
+        end = self.process.tail()
+        if self._starts < _STARTS and any(reason in end for reason in _PASSING):
+            self._again()
+            return None
+        return f"{self.name} ended at its start"
 
     def restart(self, jars: Path | None = None) -> None:
         """End it if it runs, and start it with its settings and data; does not wait for it.
@@ -186,8 +210,8 @@ class LocalServer:
         """
         if jars is not None:
             self._jars = fetch_jars(jars=listed_jars(jars))
-        self.process.stop()
-        self.process = self._launch()
+        self._starts = 0
+        self._again()
 
     def pause(self) -> None:
         """Stop the process where it is; see `ServerProcess.pause`."""
@@ -197,7 +221,12 @@ class LocalServer:
         """Let a paused process go on."""
         self.process.resume()
 
+    def _again(self) -> None:
+        self.process.stop()
+        self.process = self._launch()
+
     def _launch(self) -> ServerProcess:
+        self._starts += 1
         env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
         env |= {"ROCKETMQ_HOME": str(self._home)}
         return ServerProcess(self.name, self._command(self._jars), self._log, env)
@@ -320,9 +349,9 @@ class Site:
         return server
 
     def problem(self) -> str | None:
-        """Which server ended, in words, or None."""
-        ended = (s.name for s in self._servers if not s.process.alive)
-        return next((f"the {name} ended at its start" for name in ended), None)
+        """Which server cannot come up, in words, or None; see `LocalServer.problem`."""
+        problems = (server.problem() for server in self._servers)
+        return next((f"the {problem}" for problem in problems if problem), None)
 
     def report(self, what: str) -> str:
         """Make an error's text: `what`, and the end of every log."""

@@ -9,7 +9,7 @@ import pytest
 
 from orderly.errors import EmbeddedBrokerError
 from orderly.testing import site as site_module
-from orderly.testing.site import ServerProcess, Site
+from orderly.testing.site import LocalServer, ServerProcess, Site
 from tests.support.waiting import eventually
 
 
@@ -57,6 +57,50 @@ def test_a_failed_start_leaves_nothing(site, at_exit):
         site.start(build, ours=True)
     assert at_exit == []
     assert [folder.exists() for folder in directories] == [False]
+
+
+# --- a server that ends at its start --------------------------------------------------------------
+
+INTERFACES = (
+    "\tat org.apache.rocketmq.common.utils.NetworkUtil.normalizeHostAddress(NetworkUtil.java)"
+)
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Makes a server that ends with a text at its first `ends` starts, and then runs."""
+    starts, servers = tmp_path / "starts", []
+    program = (
+        "import pathlib, sys, time; starts = pathlib.Path(sys.argv[1]); starts.open('a').write('.')"
+        "\nif starts.stat().st_size <= int(sys.argv[2]): sys.exit(sys.argv[3])"
+        "\ntime.sleep(600)"
+    )
+
+    def make(text, ends):
+        command = [sys.executable, "-c", program, str(starts), str(ends), text]
+        servers.append(LocalServer("broker", lambda _: command, (), tmp_path, tmp_path / "log"))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.process.kill()
+
+
+@pytest.mark.parametrize("ends", [1, 4])
+def test_one_that_ended_because_an_interface_went_is_started_again(serve, tmp_path, ends):
+    """A container that ends takes its network interface along."""
+    server = serve(INTERFACES, ends)
+    starts = tmp_path / "starts"
+    eventually(lambda: server.problem() or (starts.exists() and starts.stat().st_size > ends))
+    assert server.problem() is None
+    assert server.process.alive
+
+
+@pytest.mark.parametrize("text", ["no such disk", INTERFACES], ids=["another reason", "at its end"])
+def test_one_that_ends_again_and_again_is_given_up(serve, tmp_path, text):
+    server = serve(text, 100)
+    assert eventually(server.problem) == "broker ended at its start"
+    assert (tmp_path / "starts").stat().st_size == (5 if text == INTERFACES else 1)
 
 
 # --- a server's process -------------------------------------------------------------------------
