@@ -32,16 +32,16 @@ from orderly.spark.offsets import (
     ExactPosition,
     GroupPosition,
     Loss,
+    OffsetSpan,
     Position,
     QueueRange,
-    Span,
     TimePosition,
     readable,
     settle,
 )
 from orderly.spark.options import ReadOptions, TopicSelection, access_of, parse_read
 
-SpansOfQueues = Mapping[MessageQueue, Span]
+OffsetSpans = Mapping[MessageQueue, OffsetSpan]
 
 
 def pin(options: Mapping[str, str], client: Client | None = None) -> tuple[QueueRange, ...]:
@@ -93,7 +93,7 @@ def starting(client: Client, wanted: ReadOptions) -> dict[MessageQueue, int]:
     return offsets_at(client, start, spans)
 
 
-def offsets_at(client: Client, position: Position, spans: SpansOfQueues) -> dict[MessageQueue, int]:
+def offsets_at(client: Client, position: Position, spans: OffsetSpans) -> dict[MessageQueue, int]:
     """Work out a position in each queue.
 
     Args:
@@ -140,7 +140,7 @@ def in_namespace(client: Client, queue: MessageQueue) -> MessageQueue:
 
 def _assigned(
     client: Client, wanted: ReadOptions, start: Position, end: Position
-) -> tuple[dict[MessageQueue, Span], list[Loss]]:
+) -> tuple[dict[MessageQueue, OffsetSpan], list[Loss]]:
     """The queues to read, with what they hold, and what is lost of those that are no more."""
     assigned = {in_namespace(client, queue) for queue in wanted.selection.queues or ()}
     seen = look_again(client, names(client, wanted.selection), assigned).whole()
@@ -157,11 +157,11 @@ def _assigned(
     return {queue: span for queue, span in spans.items() if queue in chosen}, losses
 
 
-def _grown(client: Client, spans: SpansOfQueues) -> dict[MessageQueue, Span]:
+def _grown(client: Client, spans: OffsetSpans) -> dict[MessageQueue, OffsetSpan]:
     """The queues with their ends of now."""
     now = look(client, sorted({queue.topic for queue in spans})).whole().spans
     return {
-        queue: Span(span.low, now[queue].high) if queue in now else span
+        queue: OffsetSpan(span.low, now[queue].high) if queue in now else span
         for queue, span in spans.items()
     }
 
@@ -210,7 +210,9 @@ def _ask_of_queues(
 _SHOWN = 5  # queues in an error's text
 
 
-def planned(queue: MessageQueue, start: int, end: int, span: Span) -> tuple[QueueRange, list[Loss]]:
+def planned(
+    queue: MessageQueue, start: int, end: int, span: OffsetSpan
+) -> tuple[QueueRange, list[Loss]]:
     """The range to read of a queue, and what it should have held besides.
 
     Args:
@@ -225,13 +227,13 @@ def planned(queue: MessageQueue, start: int, end: int, span: Span) -> tuple[Queu
     return kept, list(losses)
 
 
-def at_edge(edge: Edge, span: Span) -> int:
+def at_edge(edge: Edge, span: OffsetSpan) -> int:
     """The offset at one end of a queue."""
     return span.low if edge is Edge.EARLIEST else span.high
 
 
 def committed(
-    position: GroupPosition, answers: Mapping[MessageQueue, int | None], spans: SpansOfQueues
+    position: GroupPosition, answers: Mapping[MessageQueue, int | None], spans: OffsetSpans
 ) -> dict[MessageQueue, int]:
     """Where a group is in each queue.
 
@@ -264,7 +266,7 @@ def committed(
     }
 
 
-def within(offset: int, span: Span) -> int:
+def within(offset: int, span: OffsetSpan) -> int:
     """An offset moved into its queue: a broker may answer a search for a time from beyond."""
     return min(max(offset, span.low), span.high)
 
@@ -303,7 +305,7 @@ def vanished(
     queues: Collection[MessageQueue],
     start: Position,
     end: Position,
-    there: Mapping[MessageQueue, Span],
+    there: Mapping[MessageQueue, OffsetSpan],
 ) -> list[Loss]:
     """What is lost of queues that were assigned and are no more.
 
@@ -354,7 +356,7 @@ class TopicsSeen:
             not seen is gone.
     """
 
-    spans: Mapping[MessageQueue, Span]
+    spans: Mapping[MessageQueue, OffsetSpan]
     silent: Mapping[tuple[str, str], OrderlyError]
     up: frozenset[str] = frozenset()
 
@@ -392,7 +394,7 @@ def look(client: Client, topics: Sequence[str]) -> TopicsSeen:
             silent[topic, ""] = error
     answers = _ask_masters(client, routes, silent)
     spans = {
-        queue: Span(answer[queue].min_offset, answer[queue].max_offset)
+        queue: OffsetSpan(answer[queue].min_offset, answer[queue].max_offset)
         for (topic, broker), answer in answers.items()
         for queue in routes[topic].read_queues()
         if queue.broker_name == broker and queue in answer

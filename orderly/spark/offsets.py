@@ -77,7 +77,7 @@ _SHOWN_QUEUES = 5  # queues in an error's text
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class OffsetSpan:
     """What a queue holds: its oldest message's offset, and the one its next message gets."""
 
     low: int
@@ -108,7 +108,7 @@ class Loss:
         return f"{self.queue} [{self.start}, {self.end}): {self.why}"
 
 
-def readable(wanted: QueueRange, span: Span | None) -> tuple[QueueRange, tuple[Loss, ...]]:
+def readable(wanted: QueueRange, span: OffsetSpan | None) -> tuple[QueueRange, tuple[Loss, ...]]:
     """Split a range into what its queue still holds, and what is lost.
 
     Args:

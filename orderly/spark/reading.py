@@ -37,7 +37,7 @@ from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.heartbeat import ALL_TAGS, Subscription
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply
 from orderly.spark.decoding import Ints, Mask, WantedColumns, decode
-from orderly.spark.offsets import Loss, QueueRange, Span, data_lost, readable
+from orderly.spark.offsets import Loss, OffsetSpan, QueueRange, data_lost, readable
 from orderly.spark.options import ScanOptions
 
 LEFT_OUT = "left out by the broker: it can't read them, or its log was compacted"
@@ -150,7 +150,7 @@ class RangePulls:
         self._requests = PullRequests(wanted.queue, scan.group_prefix, scan.tags)
         # How far an answer gets that is filtered nobody knows, nor where the next begins.
         depth = scan.pull_depth if scan.tags == ALL_TAGS else 1
-        self._ahead = PullWindow[Pulled | Span](
+        self._ahead = PullWindow[Pulled | OffsetSpan](
             wanted.start, wanted.end, batch=scan.pull_batch, depth=depth
         )
         self._outcomes = SimpleQueue[_Outcome]()
@@ -235,7 +235,7 @@ class RangePulls:
             break
         return pieces
 
-    def _pass_over(self, position: int, span: Span) -> None:
+    def _pass_over(self, position: int, span: OffsetSpan) -> None:
         queue, end = self._wanted.queue, self._wanted.end
         _, losses = readable(QueueRange(queue, position, end), span)
         if not losses or losses[0].start > position:
@@ -320,7 +320,7 @@ class PullRequests:
         numbers = {"queueOffset": str(offset), "maxMsgNums": str(count)}
         return request(PullMessage.code, {**self._ext, **numbers})
 
-    def answer(self, reply: RemotingCommand, address: str) -> Pulled | Span:
+    def answer(self, reply: RemotingCommand, address: str) -> Pulled | OffsetSpan:
         """Read a reply of the broker at `address`.
 
         Returns:
@@ -332,7 +332,7 @@ class PullRequests:
         """
         if reply.code in _NOT_THERE:
             header = from_ext(PullReply, reply.ext)
-            return Span(header.min_offset, header.max_offset)
+            return OffsetSpan(header.min_offset, header.max_offset)
         if reply.code not in _GOES_ON:
             raise failure(reply, address, self._what)
         return Pulled(_next(reply), reply.body if reply.code == ResponseCode.SUCCESS else b"")

@@ -28,9 +28,9 @@ from orderly.spark.offsets import (
     CUT,
     GONE,
     Loss,
+    OffsetSpan,
     OffsetTable,
     QueueRange,
-    Span,
     from_object,
     readable,
     settle,
@@ -48,7 +48,9 @@ _FIRST_MARK = "$first"  # no topic can be called so
 _CHECKPOINT = "the checkpoint"
 
 
-def advanced(start: Offsets, spans: Mapping[MessageQueue, Span], limit: int | None) -> Offsets:
+def advanced(
+    start: Offsets, spans: Mapping[MessageQueue, OffsetSpan], limit: int | None
+) -> Offsets:
     """Where the next batch ends.
 
     A queue that appeared since begins with its first message. One that is out of sight, or ends
@@ -66,7 +68,7 @@ def advanced(start: Offsets, spans: Mapping[MessageQueue, Span], limit: int | No
 
 
 def stranded(
-    start: Offsets, spans: Mapping[MessageQueue, Span], gone: Callable[[MessageQueue], bool]
+    start: Offsets, spans: Mapping[MessageQueue, OffsetSpan], gone: Callable[[MessageQueue], bool]
 ) -> list[Loss]:
     """Queues that can't go on from where the stream is: cut off, recreated, or gone.
 

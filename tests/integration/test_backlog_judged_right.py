@@ -10,7 +10,7 @@ import pytest
 
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.monitoring.backlog.evaluate import Backlog
-from orderly.monitoring.backlog.settings import Settings
+from orderly.monitoring.backlog.rules import EvaluationSettings
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.monitor import Monitor
@@ -190,7 +190,7 @@ def test_a_monitor_sees_a_topic_made_anew_under_its_members(
     collector = Collector(client, Selection(groups=(surveyed.group,)))
     monitor = Monitor(
         collector,
-        Backlog(Settings(window=100.0, min_window=2.0)),
+        Backlog(EvaluationSettings(window=100.0, min_window=2.0)),
         Details(collector.pipeline, ALWAYS, asked=(surveyed.group,)),
         interval=0.2,
         taken=lambda snapshot: seen.extend(_first_of(snapshot, surveyed)),

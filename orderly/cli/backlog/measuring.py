@@ -86,7 +86,7 @@ def measure(
         OrderlyError: nothing could be measured, or a group or topic that was named is not there.
     """
     from orderly.monitoring.backlog.evaluate import Backlog as Judge  # noqa: PLC0415  `--help` is quick
-    from orderly.monitoring.backlog.settings import Settings as Judging  # noqa: PLC0415
+    from orderly.monitoring.backlog.rules import EvaluationSettings  # noqa: PLC0415
     from orderly.monitoring.collecting.budgets import Budgets  # noqa: PLC0415
     from orderly.monitoring.collecting.scan import ScanSettings  # noqa: PLC0415
     from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
@@ -99,7 +99,7 @@ def measure(
                 client,
                 selection,
                 settings=ScanSettings(deadline=pace.timeout),
-                backlog=backlog or Judge(Judging(thresholds=thresholds)),
+                backlog=backlog or Judge(EvaluationSettings(thresholds=thresholds)),
                 budgets=Budgets(),
                 samples=pace.samples,
                 interval=pace.interval,

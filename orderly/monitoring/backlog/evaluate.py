@@ -30,6 +30,7 @@ from orderly.monitoring.backlog.reading import (
 )
 from orderly.monitoring.backlog.rules import (
     RULES,
+    EvaluationSettings,
     GroupTopic,
     GroupTopicTotals,
     Now,
@@ -41,7 +42,6 @@ from orderly.monitoring.backlog.rules import (
     state_and_cause,
     stored_times,
 )
-from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.snapshot import (
     GroupStatus,
     QueueSkew,
@@ -422,8 +422,8 @@ class Backlog:
         settings: how far back it looks.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self._settings = settings or Settings()
+    def __init__(self, settings: EvaluationSettings | None = None) -> None:
+        self._settings = settings or EvaluationSettings()
         self._times = array("d")
         self._topics = ClusterTopics()
         self._pairs: dict[Key, PairMemory] = {}

@@ -362,8 +362,8 @@ class GroupMemory:
             at: when the scan began.
             reading: of the group.
             queues: of the topics with offsets of the group, except those nobody is to read.
-            blocked_after: see Settings.
-            window: see Settings.
+            blocked_after: see EvaluationSettings.
+            window: see EvaluationSettings.
         """
         self._order = order_of(reading) or self._order
         connections = reading.connections

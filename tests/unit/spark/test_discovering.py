@@ -17,8 +17,8 @@ from orderly.spark.offsets import (
     Edge,
     ExactPosition,
     Loss,
+    OffsetSpan,
     QueueRange,
-    Span,
     dump_offsets,
     dump_queues,
 )
@@ -230,7 +230,7 @@ def test_an_unknown_topic_and_brokers_that_are_away_are_errors(ask, orderly_fake
 
 
 QUEUE, OTHER = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
-SPAN = Span(10, 50)
+SPAN = OffsetSpan(10, 50)
 
 
 def exact(**offsets):

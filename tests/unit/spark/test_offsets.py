@@ -20,8 +20,8 @@ from orderly.spark.offsets import (
     ExactPosition,
     GroupPosition,
     Loss,
+    OffsetSpan,
     QueueRange,
-    Span,
     TimePosition,
     data_lost,
     millis_of,
@@ -96,13 +96,13 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_can_be_read_and_what_is_lost(case):
     wanted, span, kept, lost = case
-    found = readable(QueueRange(QUEUE, *wanted), Span(*span) if span else None)
+    found = readable(QueueRange(QUEUE, *wanted), OffsetSpan(*span) if span else None)
     assert found == (QueueRange(QUEUE, *kept), tuple(Loss(QUEUE, *each) for each in lost))
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 def test_every_offset_is_read_or_lost(start, size, low, held):
-    wanted, span = QueueRange(QUEUE, start, start + size), Span(low, low + held)
+    wanted, span = QueueRange(QUEUE, start, start + size), OffsetSpan(low, low + held)
     kept, losses = readable(wanted, span)
     parts = [set(range(kept.start, kept.end))]
     parts += [set(range(loss.start, loss.end)) for loss in losses]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orderly import Client, ClientConfig
 from orderly.errors import DataLost, NameServerUnavailable, OrderlyError
 from orderly.model import MessageQueue
-from orderly.spark.offsets import CUT, GONE, Loss, QueueRange, Span
+from orderly.spark.offsets import CUT, GONE, Loss, OffsetSpan, QueueRange
 from orderly.spark.options import parse_read
 from orderly.spark.watching import (
     StreamWatch,
@@ -33,7 +33,7 @@ NUMBERS = st.integers(0, 50)
 OFFSETS = st.dictionaries(st.sampled_from([A, B, NEW]), NUMBERS)
 SPANS = st.dictionaries(
     st.sampled_from([A, B, NEW]),
-    st.builds(lambda low, size: Span(low, low + size), NUMBERS, NUMBERS),
+    st.builds(lambda low, size: OffsetSpan(low, low + size), NUMBERS, NUMBERS),
 )
 LIMITS = st.none() | st.integers(1, 60)
 WAITING = st.dictionaries(st.integers(0, 20), st.integers(0, 10**6), min_size=1)
@@ -68,18 +68,18 @@ def test_a_limited_stream_arrives_where_an_unlimited_one_does(start, spans, limi
 
 
 def test_a_new_queue_begins_with_its_first_message_and_counts_when_it_has_one():
-    assert advanced({A: 5}, {A: Span(0, 5), NEW: Span(0, 0)}, None) == {A: 5}
-    end = advanced({A: 5}, {A: Span(0, 7), NEW: Span(0, 3)}, None)
+    assert advanced({A: 5}, {A: OffsetSpan(0, 5), NEW: OffsetSpan(0, 0)}, None) == {A: 5}
+    end = advanced({A: 5}, {A: OffsetSpan(0, 7), NEW: OffsetSpan(0, 3)}, None)
     assert between({A: 5}, end) == [QueueRange(A, 5, 7), QueueRange(NEW, 0, 3)]
 
 
 def test_what_expired_before_its_turn_is_part_of_the_range_so_that_it_is_missed():
-    end = advanced({A: 5}, {A: Span(20, 30)}, 4)
+    end = advanced({A: 5}, {A: OffsetSpan(20, 30)}, 4)
     assert between({A: 5}, end) == [QueueRange(A, 5, 24)]
 
 
 def test_a_queue_that_is_cut_off_or_gone_stays_and_is_told():
-    spans = {A: Span(0, 3)}
+    spans = {A: OffsetSpan(0, 3)}
     assert advanced({A: 5, B: 7}, spans, None) == {A: 5, B: 7}
     assert stranded({A: 5, B: 7}, spans, {B}.__contains__) == [
         Loss(A, 3, 5, CUT),

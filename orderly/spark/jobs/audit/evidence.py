@@ -65,7 +65,7 @@ def message_columns(*, by_seq: bool) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class AuditEvidence:
     """What is wrong with some suspects.
 
     Attributes:
@@ -95,7 +95,7 @@ class Spans:
 
 def look_at(
     messages: pa.Table, suspects: pa.Table, spans: Spans, *, by_seq: bool, gaps: bool
-) -> Evidence:
+) -> AuditEvidence:
     """Find what is wrong with suspects.
 
     Args:
@@ -111,7 +111,7 @@ def look_at(
     parts = [found.repeats(), found.inversions(), found.across()]
     pairs = _Pairs.joined([*parts, found.gaps()] if gaps else parts)
     lines = _lines(judged, pairs)
-    return Evidence(
+    return AuditEvidence(
         lines,
         _by_key(judged, pairs, lines),
         _by_queue(lines),

@@ -19,7 +19,7 @@ from orderly.monitoring.backlog.reading import (
     QueueRecord,
     Recreation,
 )
-from orderly.monitoring.backlog.settings import Settings
+from orderly.monitoring.backlog.rules import EvaluationSettings
 from orderly.monitoring.backlog.states import QueueState
 from tests.support.snapshots import AT, scan, sums, topic_reading
 
@@ -440,7 +440,7 @@ def test_what_never_comes_back_is_told_for_the_window_only():
 
 
 def test_a_short_window_can_be_asked_for():
-    quick = Settings(window=20.0, min_window=4.0, min_points=3)
+    quick = EvaluationSettings(window=20.0, min_window=4.0, min_points=3)
     assert states([(10, 5)] * 3, step=2.0, settings=quick)[-1] is QueueState.STALL
 
 

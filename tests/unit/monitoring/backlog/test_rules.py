@@ -17,13 +17,13 @@ from orderly.monitoring.backlog.reading import (
 )
 from orderly.monitoring.backlog.rules import (
     RULES,
+    EvaluationSettings,
     GroupTopic,
     Now,
     Topic,
     codes_of,
     state_and_cause,
 )
-from orderly.monitoring.backlog.settings import Settings
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict
 from orderly.monitoring.backlog.thresholds import Thresholds
 from orderly.protocol.parked_key import ParkedKey
@@ -37,7 +37,7 @@ def healthy():
     reading = topic_reading("orders", [(0, 10)])
     topic = Topic(reading, [OffsetHistory()], [0.0], 600.0, [None], None, same=False, whole=True)
     signs = GroupObservation(GroupReading("shipping", read_at=AT, running_at=AT), ("client-1",))
-    settings = Settings(thresholds=Thresholds({}))
+    settings = EvaluationSettings(thresholds=Thresholds({}))
     track = Track(1)
     track.offset[0], track.backlog[0] = 4, 6
     track.moved_at[0] = track.eased_at[0] = AT
@@ -111,7 +111,7 @@ def growing(pair):
 
 def lagging(pair):
     limits = Thresholds.parse({"backlog": "3"}, {})
-    pair.now = replace(pair.now, settings=Settings(thresholds=limits))
+    pair.now = replace(pair.now, settings=EvaluationSettings(thresholds=limits))
 
 
 RECIPES = {

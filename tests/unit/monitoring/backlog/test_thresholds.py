@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orderly.errors import ConfigError
 from orderly.monitoring.backlog.ranges import Range, seconds_of
 from orderly.monitoring.backlog.reading import DeadLetters
-from orderly.monitoring.backlog.settings import Settings
+from orderly.monitoring.backlog.rules import EvaluationSettings
 from orderly.monitoring.backlog.states import VERDICTS, QueueState, Verdict, severity
 from orderly.monitoring.backlog.thresholds import Measure, Thresholds, judge
 from orderly.protocol.parked_key import ParkedKey
@@ -115,7 +115,7 @@ def test_thresholds_that_make_no_sense_are_refused(warn, crit, match):
 )
 def test_settings_that_make_no_sense_are_refused(fields):
     with pytest.raises(ConfigError):
-        Settings(**fields)
+        EvaluationSettings(**fields)
 
 
 # --- verdicts ------------------------------------------------------------------------------------
