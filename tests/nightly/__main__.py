@@ -94,7 +94,7 @@ _QUICK = "ROUNDS=1 ARGS=--order {} --handler {}"
 
 STAGES = (
     _stage(
-        "simulate", "simulate", "ARGS=--seeds 10000 --mutations --paths", "ARGS=--seeds 20", 420
+        "simulate", "simulate", "ARGS=--seeds 10000 --known --paths", "ARGS=--seeds 20", 420
     ),
     _stage("tests", "test-nightly", "", "JOBS=0 ARGS=-k test_broker_hangs", 90),
     _stage("members", "test-members", "", "ARGS=--members=1 -k test_a_dead_letter_is_final", 240),
