@@ -93,9 +93,7 @@ _PARK = " --poison 0.003 --killers 2"
 _QUICK = "ROUNDS=1 ARGS=--order {} --handler {}"
 
 STAGES = (
-    _stage(
-        "simulate", "simulate", "ARGS=--seeds 10000 --known --paths", "ARGS=--seeds 20", 420
-    ),
+    _stage("simulate", "simulate", "ARGS=--seeds 10000 --known --paths", "ARGS=--seeds 20", 420),
     _stage("tests", "test-nightly", "", "JOBS=0 ARGS=-k test_broker_hangs", 90),
     _stage("members", "test-members", "", "ARGS=--members=1 -k test_a_dead_letter_is_final", 240),
     _stage("versions", "test-versions", "", "VERSIONS=5.5.0 ARGS=--quick", 600),
