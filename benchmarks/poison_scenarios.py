@@ -219,6 +219,6 @@ CORPUS = {
     "few keys": FEW_KEYS,
     "outages": OUTAGES,
     "tenants": TENANTS,
-    "what passes by itself": PASSING,
+    "temporary failures": PASSING,
     "both at once": MIXED,
 }

@@ -21,7 +21,7 @@ def _ask(set_, new_minimum):
 
 
 def ignore_a_topic_made_anew(set_):
-    """Offsets count whatever generation of the topic they are of."""
+    """Offsets from an earlier generation of the topic count in the new one."""
 
     def never(queue, landmark):
         yield from ()
@@ -30,7 +30,7 @@ def ignore_a_topic_made_anew(set_):
 
 
 def take_any_doubt_for_a_topic_made_anew(set_):
-    """Nothing is asked for a proof: whatever is suspicious begins at the minimum."""
+    """No proof is needed: every suspicious queue begins at the minimum."""
 
     def always(queue, landmark):
         return (yield MinOffset(queue))
@@ -39,7 +39,7 @@ def take_any_doubt_for_a_topic_made_anew(set_):
 
 
 def go_to_the_end_of_a_new_topic(set_):
-    """A topic that was created again is consumed from its end on."""
+    """A topic that was created again is consumed from its end."""
     prove = ownership.new_minimum
 
     def end(queue, landmark):
@@ -51,7 +51,7 @@ def go_to_the_end_of_a_new_topic(set_):
 
 
 def never_look_at_an_idle_queue(set_):
-    """What is committed is compared only where there is something new to commit."""
+    """The committed offset is compared only if there is something new to commit."""
     set_(OffsetSaver, "_overdue", lambda self, held: False)
 
 
@@ -71,7 +71,7 @@ def inherit_from_a_former_topic(set_):
 
 
 def forget_where_the_group_began(set_):
-    """Where the broker has no offset, a start is computed again."""
+    """If the broker has no offset, a start is computed again."""
     find_start = start.find_start
 
     def forgetful(queue, consume_from, known=None):
@@ -82,7 +82,7 @@ def forget_where_the_group_began(set_):
 
 
 def count_the_last_offset_only(set_):
-    """Of what was sent within seconds only the newest offset counts as ours."""
+    """Of the offsets sent within the last seconds, only the newest counts as ours."""
 
     window = Fence.window.fget
 
@@ -94,7 +94,7 @@ def count_the_last_offset_only(set_):
 
 
 def leave_the_window_off_the_record(set_):
-    """An heir takes the offset of a broker that was killed for an operator's."""
+    """An heir takes the old offset of a killed broker for an operator's reset."""
     resume = ownership.resume
 
     def careless(found, begin, takeovers):
@@ -114,7 +114,7 @@ def take_a_deleted_topic_for_there(set_):
 
 
 def begin_with_tokens_anew(set_):
-    """A state topic that was created again gives out the former one's tokens."""
+    """A state topic that was created again gives out the tokens of the former one."""
     set_(StateWriter, "fencing_token", property(lambda self: self.token))
 
 

@@ -10,17 +10,17 @@ from orderly.ordering.owned_queue import OwnedQueue
 
 
 def never_suspect_a_crash_loop(set_):
-    """However many processes end, messages are handled as ever."""
+    """Messages are handled as usual, however many processes died."""
     set_(crashes, "LOOP", 1_000_000)
 
 
 def condemn_at_the_first_death(set_):
-    """One process that ended while a message was handled is enough to park it."""
+    """A message is parked after one process that died while handling it."""
     set_(crashes, "CONDEMNS", 1)
 
 
 def forgive_what_was_blamed(set_):
-    """Each owner blames on its own: deaths by one message do not add up."""
+    """Each owner counts for itself: the deaths from one message do not add up."""
     conclude = crashes.conclude
 
     def forgiving(newest, ends, low, finished):
@@ -30,7 +30,7 @@ def forgive_what_was_blamed(set_):
 
 
 def blame_the_lowest(set_):
-    """An owner that ended while it tried nothing is blamed on the lowest unfinished message."""
+    """If an owner died while it tried nothing, the lowest unfinished message is blamed."""
     conclude = crashes.conclude
 
     def rash(newest, ends, low, finished):
@@ -40,7 +40,7 @@ def blame_the_lowest(set_):
 
 
 def journal_after_the_handler(set_):
-    """Which message was tried is put on record when the handler is back."""
+    """The tried message is put on record only when the handler is back."""
     journal = SuspectRuns._journal
 
     def later(self, held, offset):
@@ -61,12 +61,12 @@ def try_several_at_once(set_):
 
 
 def release_killers_again_and_again(set_):
-    """Each owner repeats a release that has ended the processes before it."""
+    """Each owner repeats a release that has killed the owners before it."""
     set_(_Desk, "_ends_processes", lambda self, command, position: False)
 
 
 def clear_what_waits_behind_a_kept_message(set_):
-    """A crash loop is over once the first message of each lane came back, kept in hand or not."""
+    """A crash loop ends once the first message of each lane came back, even if it is kept."""
 
     def look(self):
         if self.suspects.on:
@@ -77,7 +77,7 @@ def clear_what_waits_behind_a_kept_message(set_):
 
 
 def let_other_keys_count_as_progress(set_):
-    """Whatever was finished since the last death: the next one counts as the first again."""
+    """Any finished work since the last death makes the next death count as the first again."""
     recorded = Suspects.recorded
 
     def forgiving(self, low, *, closing=False):

@@ -4,12 +4,12 @@ from orderly.protocol.record_format import Seal
 
 
 def believe_any_seal(set_):
-    """A record is believed whatever its seal says."""
+    """A record is believed with any seal."""
     set_(Seal, "accepts", lambda self, queue, message: True)
 
 
 def seal_for_any_queue(set_):
-    """A seal does not say for which queue it is."""
+    """A seal does not name its queue."""
     mac = Seal._mac
 
     def anywhere(self, secret, queue, *content):

@@ -65,7 +65,7 @@ def guess_a_start(set_):
 
 
 def start_one_further(set_):
-    """The heir starts one message too far on."""
+    """The heir starts one message too late."""
     find_start = start.find_start
 
     def further(queue, consume_from, known=None):
@@ -77,7 +77,7 @@ def start_one_further(set_):
 
 
 def run_twice(set_):
-    """Each pull starts a run of its own, whatever of the lane is in work."""
+    """Each pull starts a run of its own, even if messages of the lane are in work."""
     ready = property(lambda self: self.wake_at is None and self.messages.pending > 0)
     set_(Lane, "ready", ready)
     set_(OwnedQueue, "request_run", lambda self: self.messages.ready)
@@ -116,7 +116,7 @@ def skip_the_first_of_a_pull(set_):
 
 
 def take_in_after_the_drop(set_):
-    """What a pull brings is taken in and run although the queue is being given up."""
+    """Pulled messages are taken in and handled although the queue is being given up."""
 
     def take(self, size, now, calls=1):
         batch = self.messages.take(size, now, calls)
@@ -132,7 +132,7 @@ def forget_a_suspended_queue(set_):
 
 
 def start_over(set_):
-    """The heir starts from the first message, whatever is committed."""
+    """The heir starts from the first message and ignores the committed offset."""
 
     def find_start(queue, consume_from, known=None):
         start = yield MinOffset(queue)
@@ -142,7 +142,7 @@ def start_over(set_):
 
 
 def go_on_after_a_reset(set_):
-    """What the broker says of a reset changes nothing but the next pull."""
+    """When the broker reports a reset, only the next pull changes."""
 
     def restart_at(self, offset, reason):
         self.pulling = False

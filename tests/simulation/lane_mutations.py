@@ -28,7 +28,7 @@ def wake_nobody(set_):
 
 
 def suspend_nobody(set_):
-    """A lane that failed goes behind what it has, instead of waiting: the next message runs."""
+    """A lane that failed does not wait: its next message runs."""
     take = Lanes.take
 
     def take_the_next(self, size, now, calls=1):
@@ -52,7 +52,7 @@ def pass_over_what_cannot_be_read(set_):
 
 
 def believe_a_batch(set_):
-    """A batch counts for as many offsets as it claims, whatever is stored there (as Java)."""
+    """A batch counts for all offsets it claims, even if others are stored there (as Java)."""
     decode, unwrap = stored_message.decode_pull, stored_message._unwrap
 
     def decode_pull(data, broker_name, *, end, room):
@@ -63,7 +63,7 @@ def believe_a_batch(set_):
 
 
 def take_the_oldest_lane_for_the_lowest(set_):
-    """The lowest unfinished offset is looked for in one lane only."""
+    """The lowest unfinished offset is searched in one lane only."""
     lowest = property(lambda self: next((lane.lowest for lane in self._lanes.values()), None))
     set_(Lanes, "lowest", lowest)
 
@@ -78,7 +78,7 @@ def forget_what_is_deferred(set_):
 
 
 def overtake_what_is_deferred(set_):
-    """What is pulled joins its lane at once, before those of it whose bodies are not kept."""
+    """Pulled messages join their lane at once, before earlier ones whose bodies are not kept."""
 
     def put(self, lane, message):
         if lane.messages.count >= 2:
@@ -93,7 +93,7 @@ def overtake_what_is_deferred(set_):
 
 
 def refill_with_the_newest(set_):
-    """Of the bodies that are pulled again the last one is taken first."""
+    """Among bodies that are pulled again, the last one is taken first."""
     refill = Lanes.refill
 
     def backwards(self, asked, messages, next_offset):
@@ -107,7 +107,7 @@ def refill_with_the_newest(set_):
 
 
 def refill_one_too_few(set_):
-    """The first of the bodies that are pulled again is passed over, as if it were gone."""
+    """The first body that is pulled again is skipped, as if it were gone."""
     refill = Lanes.refill
 
     def careless(self, asked, messages, next_offset):
@@ -122,7 +122,7 @@ def never_refill(set_):
 
 
 def let_go_of_the_offset_too(set_):
-    """Who waits and lets its body go forgets the message with it."""
+    """A waiting lane that gives a body up forgets the message as well."""
 
     def shed(self):
         while self._resting and self._oversleeps:
@@ -136,7 +136,7 @@ def let_go_of_the_offset_too(set_):
 
 
 def give_nobody_a_body_who_woke_without(set_):
-    """A key that waited is not asked for once it wakes without a body: others have to end first."""
+    """A key that wakes without a body is not pulled again until other messages have ended."""
 
     def wake(self, held, at):
         with held.lock:
@@ -159,7 +159,7 @@ def go_on_with_bodies_after_a_reset(set_):
 
 
 def mix_up_the_keys(set_):
-    """Where messages that former owners finished are left out, the rest get the keys of those."""
+    """When messages that former owners finished are left out, the rest get the wrong keys."""
     pulled = OwnedQueue.pulled
 
     def careless(self, messages, next_offset, end=None, keys=None):
@@ -187,7 +187,7 @@ class _WithKeys:
 
 
 def commit_what_was_kept_in_a_burst(set_):
-    """A burst that is narrowed commits what was kept, though no call of it went well."""
+    """A burst that is cut short commits what was kept, though none of its calls succeeded."""
     take, catch_up, narrow = Lanes.take, Lanes.catch_up, Lanes.narrow
 
     def take_for_several_calls(self, size, now, calls=1):

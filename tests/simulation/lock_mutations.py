@@ -11,7 +11,7 @@ from orderly.ordering.ownership import commit
 
 
 def trust_a_lock_for_ever(set_):
-    """The lease is never looked at, and a refused renewal is ignored."""
+    """The lease is never checked, and a refused renewal is ignored."""
     set_(Lease, "valid", lambda self, now: True)
     set_(OwnedQueue, "drop", _drop_but_never_lost(OwnedQueue.drop))
 
@@ -21,7 +21,7 @@ def _drop_but_never_lost(drop):
 
 
 def take_refused_queues(set_):
-    """Whatever was asked for counts as locked."""
+    """Every requested queue counts as locked."""
     lock = rebalancer.Taker._lock
 
     def careless(self, call, subscription):
@@ -38,7 +38,7 @@ def take_refused_queues(set_):
 
 
 def keep_the_cache_over_a_lost_lock(set_):
-    """A lock that was refused and later granted again: consuming goes on (Java)."""
+    """Consuming goes on after a lock was refused and later granted again (Java)."""
 
     def note(session, held, asked_at, *, granted):
         with held.lock:
@@ -82,7 +82,7 @@ def unlock_beside_a_handler(set_):
 
 
 def unlock_without_saving(set_):
-    """Handing on forgets the offset."""
+    """A hand-over does not save the offset."""
 
     def hand_on(queue, progress, fence, memory, *, now):
         yield UnlockQueues(queue.broker_name, (queue,))

@@ -76,7 +76,7 @@ def known_seeds():
 
 
 def write_seeds(caught):
-    """Remember, and tell on the page, which seeds caught mutations; others stay as they are."""
+    """Store, and show on the page, which seeds caught mutations; others stay as they are."""
     known = {**known_seeds(), **{name: found for name, found in caught.items() if found}}
     lines = (
         f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in MUTATIONS if name in known
@@ -86,7 +86,7 @@ def write_seeds(caught):
 
 
 def told_on(page):
-    """The page's text, with its table of mutations made anew from the seeds that are known."""
+    """The page's text, with its table of mutations made from the known seeds."""
     known = known_seeds()
     rows = []
     for name in filter(known.get, MUTATIONS):

@@ -13,12 +13,12 @@ from orderly.protocol.park_record import Verb
 
 
 def count_what_was_not_stored(set_):
-    """What could not be parked counts as done all the same."""
+    """A message that could not be parked counts as done."""
     set_(Parker, "_failed", lambda *_: None)
 
 
 def park_the_failed_message_only(set_):
-    """Of a batch the message that failed is parked; the rest of it counts as done."""
+    """Only the failed message of a batch is parked; the rest counts as done."""
     park = Parker.park
 
     def careless(self, held, batch, failures, finished=()):
@@ -41,7 +41,7 @@ def handle_what_is_behind(set_):
 
 
 def remember_the_last_copy_only(set_):
-    """A key's messages are looked for from its newest one on."""
+    """A key's messages are searched from its newest one on."""
     note = ParkedKeys.note
 
     def careless(self, key, offset, position, size):
@@ -52,7 +52,7 @@ def remember_the_last_copy_only(set_):
 
 
 def leave_parked_keys_off_the_record(set_):
-    """What is parked is done, and which keys are parked is not on record."""
+    """Parked messages count as done, and no record lists the parked keys."""
     progress = offsets.CommitProgress
 
     def forgetful(offset, finished, moved, kept, crashes):
@@ -62,7 +62,7 @@ def leave_parked_keys_off_the_record(set_):
 
 
 def forget_parked_keys_at_a_handover(set_):
-    """A new owner does not go by the keys that are on record as parked."""
+    """A new owner ignores which keys are parked on record."""
     make = ownership.Inheritance
 
     def forgetful(*args):
@@ -93,7 +93,7 @@ def replay_from_the_first_copy(set_):
 
 
 def replay_by_position(set_):
-    """Parked messages are replayed as they lie in the park queue, copies made later behind."""
+    """Parked messages are replayed in the order of the park queue, with later copies last."""
 
     def lowest(self, count):
         places = sorted(self._copies, key=lambda offset: self._copies[offset].position)
@@ -103,7 +103,7 @@ def replay_by_position(set_):
 
 
 def release_what_was_found_first(set_):
-    """A key is given back with what was parked while the release was under way."""
+    """A key goes live while messages parked during its release still wait."""
     catch_up = Replay._catch_up
 
     def once(self, messages):
@@ -114,7 +114,7 @@ def release_what_was_found_first(set_):
 
 
 def replay_beside_the_lane(set_):
-    """A release runs beside the lane of its key, not in its turn."""
+    """A release runs beside the lane of its key instead of waiting for its turn."""
     send_lane_task = OwnedQueue.send_lane_task
 
     def beside(self, key, lane_task):
@@ -124,17 +124,17 @@ def replay_beside_the_lane(set_):
 
 
 def take_any_answer_for_done(set_):
-    """A replayed message counts as done whatever the handler answers."""
+    """A replayed message counts as done with any answer of the handler."""
     set_(park_commands, "failure_of", lambda called, offset: None)
 
 
 def replay_what_is_still_to_come(set_):
-    """A release also replays copies of messages that will come from the queue itself."""
+    """A release also replays copies of messages that will still come from the queue."""
     set_(Replay, "_is_finished", lambda self, place: True)
 
 
 def run_commands_again(set_):
-    """A new owner runs commands again that were carried out."""
+    """A new owner repeats commands that were already carried out."""
     set_(ParkedKeys, "commands", property(lambda self: 0, lambda self, position: None))
     set_(_Desk, "_refusal", _refusal_of_keys_that_are_not_parked)
 
@@ -182,12 +182,12 @@ def _empty(owned, key):
 
 
 def pass_tombstones_over(set_):
-    """Parked keys that are worked out from the park queue are those that were released, too."""
+    """Parked keys rebuilt from the park queue include released ones."""
     set_(parking._Found, "_release", lambda self, record, newest: None)
 
 
 def settle_a_key_by_any_tombstone(set_):
-    """A tombstone settles all of its key: also what a release that stopped has left."""
+    """A tombstone settles its whole key, even what a stopped release has left."""
 
     def release(self, record, newest):
         self.keys.pop(record.key, None)
@@ -196,7 +196,7 @@ def settle_a_key_by_any_tombstone(set_):
 
 
 def rebuild_nothing(set_):
-    """Where the state record is lost no key counts as parked."""
+    """If the state record is lost, no key counts as parked."""
 
     def nothing(park_queue, source):
         yield from ()
@@ -206,7 +206,7 @@ def rebuild_nothing(set_):
 
 
 def count_again_what_is_parked_again(set_):
-    """What a former owner parked, and its heir parks again, counts twice."""
+    """A message that a former owner parked counts twice when its heir parks it again."""
     init = ParkedKeys.__init__
 
     def forgetful(self, *args):
@@ -217,7 +217,7 @@ def count_again_what_is_parked_again(set_):
 
 
 def add_beside_the_handler(set_):
-    """What an operator wants parked is parked while the handler has messages of the key."""
+    """An operator's key is parked while the handler has messages of it."""
     begin = Adding._begin
 
     def careless(self):
@@ -233,7 +233,7 @@ def add_beside_the_handler(set_):
 
 
 def never_add(set_):
-    """What an operator wants parked is answered with a success, and handled on."""
+    """An operator's order to park gets the answer "done", and the key is still handled."""
 
     def _begin(self):
         self._ending.count(1)

@@ -30,7 +30,7 @@ from orderly.processes.handler import ProcessHandler
 
 
 def go_on_after_a_failure(set_):
-    """A burst goes on with the next call whatever the last one came to."""
+    """A burst goes on with the next call even if the last one failed."""
     went_well = Burst._went_well
 
     def careless(self):
@@ -54,7 +54,7 @@ def count_what_is_handed_out(set_):
 
 
 def keep_what_was_not_handed_out(set_):
-    """What a burst did not come to counts as done."""
+    """Messages that a burst did not reach count as done."""
     narrow = Lanes.narrow
 
     def careless(self, batch, kept):
@@ -88,7 +88,7 @@ def commit_what_is_kept(set_):
 
 
 def commit_the_last_batch_only(set_):
-    """A commit is about its own call's messages; what was kept before stays in hand."""
+    """A commit covers only its own call's messages; what was kept before stays in hand."""
     finish = Finisher.finish
 
     def forgetful(self, held, batch, called):
@@ -102,7 +102,7 @@ def commit_the_last_batch_only(set_):
 
 
 def roll_back_the_last_batch_only(set_):
-    """A rollback is about its own call's messages; what was kept before is committed later."""
+    """A rollback covers only its own call's messages; what was kept before is committed later."""
     finish = Lanes.finish
 
     def forgetful(self, batch, disposition, **options):
@@ -120,7 +120,7 @@ def roll_dead_letters_back(set_):
 
 
 def hand_on_what_is_kept_as_done(set_):
-    """What a lane keeps when its queue is given up counts as done."""
+    """Messages that a lane keeps count as done when its queue is given up."""
     drop = OwnedQueue.drop
 
     def careless(self, reason):
@@ -140,7 +140,7 @@ def hand_on_what_is_kept_as_done(set_):
 
 
 def finish_what_was_not_tried(set_):
-    """Of a batch that failed, what the handler did not look at counts as done."""
+    """Messages of a failed batch that the handler did not look at count as done."""
     put_back = ProcessQueue.put_back
 
     def careless(self, batch, finished=(), untried=()):
@@ -178,7 +178,7 @@ def share_the_first_queues_only(set_):
 
 
 def go_on_although_the_broker_reset(set_):
-    """What a broker says of an offset reset changes nothing but the next pull."""
+    """When a broker reports an offset reset, only the next pull changes."""
     failed = Puller._failed
 
     def illegal(self, held, correct, *, reset):
@@ -193,7 +193,7 @@ def go_on_although_the_broker_reset(set_):
 
 
 def take_any_coroutine_for_a_success(set_):
-    """What an async handler answers, or raises, is not looked at."""
+    """The answer or exception of an async handler is ignored."""
 
     async def call_async(self, held, batch, key=None, mode=handler_caller.Mode.LIVE):
         started = self.begin(held, batch, key, mode)
@@ -207,7 +207,7 @@ def take_any_coroutine_for_a_success(set_):
 
 
 def take_a_cancelled_call_for_a_success(set_):
-    """A handler of which something that it awaited was cancelled counts as done."""
+    """A handler counts as done if something that it awaited was cancelled."""
     conclude = Caller.conclude
 
     def careless(self, started, answer):
@@ -231,7 +231,7 @@ def forget_a_cancelled_run(set_):
 
 
 def take_a_dead_worker_for_a_success(set_):
-    """A call whose worker process ended counts as done."""
+    """A call whose worker process died counts as done."""
     call = ProcessHandler.__call__
 
     def careless(self, messages, context):
@@ -275,12 +275,12 @@ def forget_pauses_over_a_rebalance(set_):
 
 
 def never_seek_back(set_):
-    """A seek goes on only."""
+    """A seek only goes forward."""
     _limit_seeks(set_, lambda owned, offset: max(offset, owned.offset))
 
 
 def never_seek_on(set_):
-    """A seek goes back only."""
+    """A seek only goes back."""
     _limit_seeks(set_, lambda owned, offset: min(offset, owned.offset))
 
 
@@ -297,7 +297,7 @@ def _limit_seeks(set_, limit):
 
 
 def seek_and_keep_the_cache(set_):
-    """A seek moves the offset, and what is cached is handed out all the same."""
+    """A seek moves the offset, but cached messages are still handed out."""
     restart_at = OwnedQueue.restart_at
 
     def careless(self, offset, reason):
@@ -310,7 +310,7 @@ def seek_and_keep_the_cache(set_):
 
 
 def extend_without_asking(set_):
-    """An extended lease only counts from now again; the broker is not asked."""
+    """An extended lease counts from now again, but the broker is not asked."""
 
     def extend(self):
         with self._held.lock:
@@ -321,7 +321,7 @@ def extend_without_asking(set_):
 
 
 def take_silence_for_an_extension(set_):
-    """A broker that does not answer has extended the lease."""
+    """A broker's silence counts as an extended lease."""
     extend = HeldOwnership.extend
 
     def hopeful(self):

@@ -6,7 +6,7 @@ from orderly.producer import pending, sender
 
 
 def retry_behind_the_successors(set_):
-    """What failed goes to the end of what waits, as with a retry by the caller."""
+    """A failed message goes behind all waiting ones, as with a retry by the caller."""
 
     def plan_retry(self, batch, now):
         start = now + self._rules.retry_backoff
@@ -46,7 +46,7 @@ def send_two_requests_at_once(set_):
 
 
 def let_successors_pass(set_):
-    """A message that failed for good does not hold those of its key behind it."""
+    """A message that failed for good does not hold back later ones of its key."""
 
     def fail(self, batch, cause, now):
         return self._failures(batch.entries, cause, batch.attempt)
@@ -55,7 +55,7 @@ def let_successors_pass(set_):
 
 
 def hold_only_what_waits(set_):
-    """A key that failed is open at once to what is submitted next."""
+    """A key that failed takes newly submitted messages at once."""
     set_(Outbox, "_hold_on", lambda self, lane, now: None)
 
 

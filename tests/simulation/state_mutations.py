@@ -23,7 +23,7 @@ def remember_nothing(set_):
 
 
 def claim_what_is_in_hand(set_):
-    """What a handler works on counts as finished in the record."""
+    """Messages that a handler works on count as finished in the record."""
 
     def offsets(self):
         lanes = self._lanes.values()
@@ -34,7 +34,7 @@ def claim_what_is_in_hand(set_):
 
 
 def claim_what_is_deferred(set_):
-    """What a lane keeps without bodies counts as finished in the record."""
+    """Messages kept without bodies count as finished in the record."""
 
     def offsets(self):
         return [o for lane in self._lanes.values() for o in lane.messages.offsets()]
@@ -43,7 +43,7 @@ def claim_what_is_deferred(set_):
 
 
 def forget_what_was_inherited(set_):
-    """What former owners finished ahead, and was not pulled yet, is left out of the record."""
+    """The record leaves out what former owners finished ahead, if it was not pulled yet."""
 
     def finished(self):
         return finished_runs(sorted(self.unfinished), self.offset, self.end)
@@ -52,7 +52,7 @@ def forget_what_was_inherited(set_):
 
 
 def write_changes_only(set_):
-    """A record of changes is written also where there is nothing to add them to."""
+    """A record of changes is written even if there is no record to add them to."""
 
     def changes_to(self, content):
         left = {parked.key for parked in content.kept.parked}
@@ -100,7 +100,7 @@ def record_after_the_unlock(set_):
 
 
 def accept_any_record(set_):
-    """A record counts whoever wrote it: also a former owner's, behind its heir's confirmation."""
+    """Every record counts, even a former owner's behind its heir's confirmation."""
 
     def counts(self, offset, entry):
         return (yield from self.reach(entry.previous))
@@ -109,7 +109,7 @@ def accept_any_record(set_):
 
 
 def write_without_a_look(set_):
-    """An owner does not look whether another one was confirmed between its records."""
+    """An owner does not check whether another one was confirmed between its records."""
 
     def check_gap(self, offset, entry):
         yield from ()
@@ -118,12 +118,12 @@ def write_without_a_look(set_):
 
 
 def confirm_nothing(set_):
-    """The confirmation names no token, so that it fences nobody off."""
+    """The confirmation names no token, so it fences nobody off."""
     set_(ownership, "Confirm", lambda client_id, token: Confirm(client_id, 0))
 
 
 def inherit_nothing(set_):
-    """What is finished ahead is written, but not read."""
+    """Work finished ahead is written to the record, but never read."""
 
     def resume(found, begin, takeovers):
         return Resumed(begin.start, (), reset=False)
@@ -132,7 +132,7 @@ def inherit_nothing(set_):
 
 
 def inherit_after_a_reset(set_):
-    """The record is believed, also if the broker has an offset before the one in it."""
+    """The record is believed even if the broker's offset is below the one in it."""
     resume = ownership.resume
 
     def careless(found, begin, takeovers):
@@ -168,7 +168,7 @@ def give_everybody_one_token(set_):
 
 
 def compare_nothing(set_):
-    """Whatever offset the broker has counts as this owner's."""
+    """Any offset at the broker counts as this owner's."""
     set_(Fence, "explains", lambda self, stored: True)
 
 

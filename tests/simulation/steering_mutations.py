@@ -7,7 +7,7 @@ from orderly.ordering.lanes import Lanes
 
 
 def hand_out_what_is_of_a_paused_key(set_):
-    """A paused key is on a list, and nobody looks there."""
+    """A paused key is put on a list that nobody reads."""
     set_(Lanes, "pause", lambda self, key: None)
     set_(Lanes, "resume", lambda self, key, now: None)
 
