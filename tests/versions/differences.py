@@ -44,7 +44,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "5.0.0",
         (
-            *(f"{_NO_TYPE}[{kind}]" for kind in ("DELAY", "TRANSACTION", "PRIORITY", "LITE")),
+            *(f"{_NO_TYPE}[{kind}]" for kind in ("DELAY", "TRANSACTION")),
             f"{_TYPES}fifo_topic_takes_keyed_messages_and_only_ordered_groups[FIFO]",
         ),
         "topics have no type",
@@ -56,6 +56,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         " are in the broker's memory; so do Java's members there",
     ),
     Difference("5.1.0", (_RESET, _AHEAD), "only whole topics can be reset"),
+    Difference("5.4.0", (f"{_NO_TYPE}[PRIORITY]",), "topics have no type `PRIORITY`"),
+    Difference("5.5.0", (f"{_NO_TYPE}[LITE]",), "topics have no type `LITE`"),
 )
 
 
