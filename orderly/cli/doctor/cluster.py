@@ -312,16 +312,27 @@ class Lack:
 LACKS = (
     Lack(
         OF_5_0_0,
-        "the settings of one topic or group",
-        "those of all are asked for, so a start takes longer where there are thousands",
+        "settings of one topic or group",
+        "each start asks for those of all, which takes longer if there are thousands",
     ),
     Lack(OF_5_0_0, "types of topics", "`orderly topic create --type` has no effect"),
     Lack(
         OF_5_0_0,
-        "starts anywhere but at 0 in a topic whose first messages are in its memory",
-        "a new group reads such a topic from 0, whatever consume_from says",
+        "a sign that a group has committed no offset in a queue",
+        "while the queue's first messages are in its memory it says 0, so a new group begins at 0,"
+        " whatever consume_from says, and `orderly offsets show` has 0",
     ),
-    Lack(OF_5_1_0, "resets of one queue", "`orderly offsets reset` resets whole topics only"),
+    Lack(
+        OF_5_0_0,
+        "removal of offsets with a deleted topic",
+        "if you delete a topic and create it again, stop the members first, and then use `orderly"
+        " offsets reset --to-earliest`",
+    ),
+    Lack(
+        OF_5_1_0,
+        "resets that reach running members",
+        "stop the members before `orderly offsets reset`",
+    ),
     Lack(
         OF_5_3_0,
         "access control 2.0",

@@ -11,7 +11,15 @@ from orderly.testing import FakeBroker
 from orderly.testing.fake.faults import Fail, Fault
 
 NOBODY = "127.0.0.1:1"
-ALL_LACKS = ("access control 2.0", "settings of one topic or group", "types of topics")
+RESETS = "resets that reach running members"
+BEFORE_5_0 = [
+    "a sign that a group has committed no offset in a queue",
+    "removal of offsets with a deleted topic",
+    RESETS,
+    "settings of one topic or group",
+    "types of topics",
+]
+ALL_LACKS = ("access control 2.0", *BEFORE_5_0)
 
 
 @pytest.fixture
@@ -132,8 +140,9 @@ def test_a_broker_without_a_master_is_critical_and_a_silent_slave_a_warning():
         (473, True, "OK", []),  # 5.3.0
         (441, False, "OK", []),  # 5.1.4
         (441, True, "OK", ["access control 2.0"]),
-        (407, False, "OK", ["settings of one topic or group", "types of topics"]),  # 4.9.7
-        (405, False, "WARNING", ["settings of one topic or group", "types of topics"]),
+        (431, False, "OK", [RESETS]),  # 5.0.9
+        (407, False, "OK", BEFORE_5_0),  # 4.9.7
+        (405, False, "WARNING", BEFORE_5_0),
     ],
 )
 def test_what_a_broker_lacks_is_said_with_its_release(number, signed, state, lacks):
