@@ -103,7 +103,7 @@ class GroupAdmin:
         """Set the group's offset in some queues, each to its own value.
 
         Everything is checked before anything is sent. If a broker fails on the way, its queues and
-        those after them stay as they were. A broker before 5.1 (or one with
+        those after them stay as they were. A broker before 5.2 (or one with
         useServerSideResetOffset=false) tells no member of a new offset. There the offsets are
         written only if no member is online: a running member would write its own over them.
 

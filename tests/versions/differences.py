@@ -55,7 +55,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "a new group begins at 0, whatever `consume_from` says, while the topic's first messages"
         " are in the broker's memory; so do Java's members there",
     ),
-    Difference("5.1.0", (_RESET, _AHEAD), "offsets can be reset only while no member runs"),
+    Difference("5.2.0", (_RESET, _AHEAD), "offsets can be reset only while no member runs"),
     Difference("5.4.0", (f"{_NO_TYPE}[PRIORITY]",), "topics have no type `PRIORITY`"),
     Difference("5.5.0", (f"{_NO_TYPE}[LITE]",), "topics have no type `LITE`"),
 )

@@ -22,7 +22,6 @@ from orderly.monitoring.texts import duration
 from orderly.protocol.body import OBJECT, load_object
 from orderly.protocol.codes import (
     OF_5_0_0,
-    OF_5_1_0,
     OF_5_3_0,
     OLDEST_TRIED,
     RequestCode,
@@ -33,6 +32,7 @@ from orderly.protocol.route import decode_cluster_info
 from orderly.protocol.statistics import decode_settings, retention_of
 
 _AT_ONCE = 16  # brokers that are asked; one that hangs holds up no other
+RESETS = "useServerSideResetOffset"
 _BOTH = Permission.READ | Permission.WRITE
 _broker = partial(DoctorFinding, "brokers")
 _key = partial(DoctorFinding, "access", "access key")
@@ -329,11 +329,6 @@ LACKS = (
         " offsets reset --to-earliest`",
     ),
     Lack(
-        OF_5_1_0,
-        "resets that reach running members",
-        "stop the members before `orderly offsets reset`",
-    ),
-    Lack(
         OF_5_3_0,
         "access control 2.0",
         "give rights in its plain_acl.yml, not with mqadmin updateAcl",
@@ -372,6 +367,10 @@ def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorF
         advice = "set brokerPermission=6 when it should serve again (mqadmin updateBrokerConfig)"
         found = f"brokerPermission={permission}: it serves only a part, as when it is being drained"
         yield _broker(part, FindingState.WARNING, found, advice)
+    if settings.get(RESETS) != "true":  # releases before 5.1 do not have it, 5.1 has it off
+        advice = f"stop a group's members before its resets, or set {RESETS}=true (5.1 or later)"
+        found = "running members learn of no `orderly offsets reset`"
+        yield _broker(part, FindingState.OK, found, advice)
 
 
 def _summary(settings: Mapping[str, str]) -> str:
