@@ -48,6 +48,7 @@ _LATEST = 253_402_300_800.0  # seconds since the epoch: the year 10000
 _THE_END = -1  # in place of a time
 # A broker that did not look at the queue would go by the time: better repeat all than skip all.
 _THE_START = 0
+_NO_SUCH_GROUP = "No group in this broker"  # 5.0 to 5.2, with the code for any error
 _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE})
 
 
@@ -261,7 +262,7 @@ class GroupAdmin:
         """The group's settings on a broker, which creates a missing group if it is allowed to.
 
         Brokers before 5.0 are asked for the settings of all groups: those of one they do not
-        answer. They create none by that; one that is not there has the settings of a new one.
+        answer. Brokers before 5.3 create none; one that is not there has the settings of a new one.
 
         Args:
             group: its name.
@@ -278,7 +279,12 @@ class GroupAdmin:
         if broker not in known:
             raise ConfigError(f"there is no broker {broker!r}; there are: {listed(known)}")
         what = f"the settings of group {group!r}"
-        reply = self._masters.ask(known[broker], command, what, accept=KNOWN_OR_NOT)
+        try:
+            reply = self._masters.ask(known[broker], command, what, accept=KNOWN_OR_NOT)
+        except BrokerError as error:
+            if error.code == ResponseCode.SYSTEM_ERROR and error.remark == _NO_SUCH_GROUP:
+                return GroupConfig(name=group)
+            raise
         if reply.code == ResponseCode.SUCCESS:
             return decode_group_config(reply.body)
         everything = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)

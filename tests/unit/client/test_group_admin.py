@@ -183,6 +183,16 @@ def test_a_broker_that_answers_for_all_groups_only_is_asked_for_all(client, two)
         client.groups.group_config("g", "broker-a")
 
 
+def test_a_group_that_a_broker_says_it_lacks_has_the_settings_of_a_new_one(client, two):
+    """Release 5.0 to 5.2: no group is made, and the code is that of any error."""
+    ask, code = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ResponseCode.SYSTEM_ERROR
+    two[0].on(ask, code=code, remark="No group in this broker")
+    assert client.groups.group_config("new", "broker-a") == GroupConfig(name="new")
+    two[0].on(ask, code=code, remark="out of memory")
+    with pytest.raises(BrokerError, match="out of memory"):
+        client.groups.group_config("new", "broker-a")
+
+
 def test_every_broker_of_the_topic_is_asked_about_a_filter(client, two):
     for broker in two:
         broker.on(CHECK)
