@@ -125,9 +125,7 @@ def expired(broker, client, new, producer):
     return expired
 
 
-def test_what_was_deleted_before_it_was_consumed_is_lost_and_the_rest_is_the_backlog(
-    expired, failed
-):
+def test_what_was_deleted_before_it_was_consumed_is_lost_and_the_rest_is_the_backlog(expired):
     start, end = expired.client.brokers.min_offset(expired.queue(0)), 80
     expired.commit(4, start + 5)
     status = expired.status()

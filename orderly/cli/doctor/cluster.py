@@ -320,7 +320,7 @@ LACKS = (
         OF_5_0_0,
         "a sign that a group has committed no offset in a queue",
         "while the queue's first messages are in its memory it says 0, so a new group begins at 0,"
-        " whatever consume_from says, and `orderly offsets show` has 0",
+        " whatever consume_from says",
     ),
     Lack(
         OF_5_0_0,
