@@ -472,7 +472,7 @@ class Housekeeping:
 
         Its %RETRY% and %DLQ% topics stay, to be deleted as any topic.
         """
-        header = DeleteGroup(group_name=check_group(group), clean_offset=True)
+        header = DeleteGroup(group_name=check_group(group), clean_offset=True, remove_offset=True)
         command = request(header.code, to_ext(header))
         self._masters.ask_each(self._masters.all(), command, f"group {group!r} to be deleted")
 

@@ -5,7 +5,7 @@ What only reads offsets, members and names is in `admin`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from orderly.client.admin import KNOWN_OR_NOT, Admin, Masters, listed
 from orderly.client.routes import Routes
@@ -21,7 +21,7 @@ from orderly.config.arguments import (
 from orderly.errors import BrokerError, ConfigError, RouteError
 from orderly.model import BrokerData, MessageQueue
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.ext import to_ext
+from orderly.protocol.ext import of_queue, to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.groups import (
     GetGroupConfig,
@@ -36,6 +36,7 @@ from orderly.protocol.members import GetRunningInfo, RunningInfo, decode_running
 from orderly.protocol.offsets import (
     GetOffsetsOfMembers,
     ResetOffset,
+    UpdateConsumerOffset,
     decode_offsets_of_members,
     decode_reset,
 )
@@ -47,6 +48,7 @@ _LATEST = 253_402_300_800.0  # seconds since the epoch: the year 10000
 _THE_END = -1  # in place of a time
 # A broker that did not look at the queue would go by the time: better repeat all than skip all.
 _THE_START = 0
+_NO_SUCH_GROUP = "No group in this broker"  # 5.0 to 5.2, with the code for any error
 _ONLINE_OR_NOT = frozenset({ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE})
 
 
@@ -102,16 +104,18 @@ class GroupAdmin:
         """Set the group's offset in some queues, each to its own value.
 
         Everything is checked before anything is sent. If a broker fails on the way, its queues and
-        those after them stay as they were.
+        those after them stay as they were. A broker before 5.2 (or one with
+        useServerSideResetOffset=false) tells no member of a new offset. There the offsets are
+        written only if no member is online: a running member would write its own over them.
 
         Args:
             group: it must exist.
             offsets: by queue; minimum to maximum of the queue.
 
         Raises:
-            ConfigError: no such queue, an offset the queue does not have, or a broker that can
-                reset only whole topics.
-            GroupNotFound: a broker does not know the group.
+            ConfigError: no such queue, an offset the queue does not have, or members are online
+                and a broker does not tell them.
+            GroupNotFound: a broker that tells members does not know the group.
         """
         check_group(group)
         check_kind("offsets", offsets, Mapping, "a mapping of MessageQueue to int")
@@ -120,17 +124,15 @@ class GroupAdmin:
             check_count("each of offsets", offset, 0)
         self._check_offsets(offsets)
         holders = {queue: self._holder(queue) for queue in sorted(offsets)}
-        for broker in {b.broker_name: b for b in holders.values()}.values():
-            self._require_own_resets(broker)
+        brokers = {broker.broker_name: broker for broker in holders.values()}
+        telling = {name for name, broker in brokers.items() if self._tells_members(broker)}
+        if silent := brokers.keys() - telling:
+            self._require_nobody_online(group, silent)
         for queue, broker in holders.items():
-            header = ResetOffset(
-                topic=queue.topic,
-                group=group,
-                timestamp=_THE_START,
-                queue_id=queue.queue_id,
-                offset=offsets[queue],
-            )
-            what = f"a reset of group {group!r} in {queue} to {offsets[queue]}"
+            offset = offsets[queue]
+            own = broker.broker_name in telling
+            header = (_reset if own else _commit)(group, queue, offset)
+            what = f"a reset of group {group!r} in {queue} to {offset}"
             self._masters.ask(broker, request(header.code, to_ext(header)), what)
 
     def _check_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -150,12 +152,18 @@ class GroupAdmin:
             raise RouteError(f"{queue} has no broker in its topic's route; wait until it is back")
         return broker
 
-    def _require_own_resets(self, broker: BrokerData) -> None:
-        """Refuse a broker that would take one queue's reset for one of the whole topic."""
-        if self._admin.broker_settings(broker).get("useServerSideResetOffset") != "true":
+    def _tells_members(self, broker: BrokerData) -> bool:
+        """Whether a broker resets one queue, and not the whole topic in its place."""
+        return self._admin.broker_settings(broker).get("useServerSideResetOffset") == "true"
+
+    def _require_nobody_online(self, group: str, silent: Iterable[str]) -> None:
+        """Refuse to write offsets over which running members would write their own."""
+        members = self._admin.consumer_connections(group)
+        if members is not None:
             raise ConfigError(
-                f"broker {broker.broker_name!r} resets only whole topics: set"
-                " useServerSideResetOffset=true in its configuration (release 5.1 or later)"
+                f"members of group {group!r} are online, and broker {listed(silent)} does not tell"
+                " them of a new offset: stop them first. Or set useServerSideResetOffset=true in"
+                " the broker's configuration (release 5.1 or later)"
             )
 
     # --- members -------------------------------------------------------------------------------
@@ -254,7 +262,7 @@ class GroupAdmin:
         """The group's settings on a broker, which creates a missing group if it is allowed to.
 
         Brokers before 5.0 are asked for the settings of all groups: those of one they do not
-        answer. They create none by that; one that is not there has the settings of a new one.
+        answer. Brokers before 5.3 create none; one that is not there has the settings of a new one.
 
         Args:
             group: its name.
@@ -271,7 +279,12 @@ class GroupAdmin:
         if broker not in known:
             raise ConfigError(f"there is no broker {broker!r}; there are: {listed(known)}")
         what = f"the settings of group {group!r}"
-        reply = self._masters.ask(known[broker], command, what, accept=KNOWN_OR_NOT)
+        try:
+            reply = self._masters.ask(known[broker], command, what, accept=KNOWN_OR_NOT)
+        except BrokerError as error:
+            if error.code == ResponseCode.SYSTEM_ERROR and error.remark == _NO_SUCH_GROUP:
+                return GroupConfig(name=group)
+            raise
         if reply.code == ResponseCode.SUCCESS:
             return decode_group_config(reply.body)
         everything = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
@@ -297,6 +310,22 @@ class GroupAdmin:
                 if reason is None:
                     raise
                 raise ConfigError(f"broker {broker.broker_name!r} {reason}") from error
+
+
+def _reset(group: str, queue: MessageQueue, offset: int) -> ResetOffset:
+    """For a broker that tells members of it."""
+    return ResetOffset(
+        topic=queue.topic,
+        group=group,
+        timestamp=_THE_START,
+        queue_id=queue.queue_id,
+        offset=offset,
+    )
+
+
+def _commit(group: str, queue: MessageQueue, offset: int) -> UpdateConsumerOffset:
+    """For a broker that does not."""
+    return UpdateConsumerOffset(consumer_group=group, **of_queue(queue), commit_offset=offset)
 
 
 def _refused_filter(subscription: Subscription, error: BrokerError) -> str | None:

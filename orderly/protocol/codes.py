@@ -127,7 +127,6 @@ class Language(IntEnum):
 _OF_4_1_0 = 233
 _MINOR, _PATCH = 20, 2  # numbers
 OF_5_0_0 = 413
-OF_5_1_0 = OF_5_0_0 + _MINOR
 OF_5_3_0 = OF_5_0_0 + 3 * _MINOR
 _LAST = OF_5_0_0 + 10 * _MINOR - _PATCH
 OLDEST_TRIED = OF_5_0_0 - _MINOR + 7 * _PATCH  # 4.9.7

@@ -32,12 +32,16 @@ class GetGroupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup:
-    """Delete a group's settings on one broker (DeleteSubscriptionGroupRequestHeader)."""
+    """Delete a group's settings on one broker (DeleteSubscriptionGroupRequestHeader).
+
+    With `clean_offset` its offsets, too; brokers before 5.0 know that field as `remove_offset`.
+    """
 
     code: ClassVar[RequestCode] = RequestCode.DELETE_SUBSCRIPTIONGROUP
 
     group_name: str
     clean_offset: bool = False
+    remove_offset: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

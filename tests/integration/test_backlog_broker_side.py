@@ -125,9 +125,7 @@ def expired(broker, client, new, producer):
     return expired
 
 
-def test_what_was_deleted_before_it_was_consumed_is_lost_and_the_rest_is_the_backlog(
-    expired, failed
-):
+def test_what_was_deleted_before_it_was_consumed_is_lost_and_the_rest_is_the_backlog(expired):
     start, end = expired.client.brokers.min_offset(expired.queue(0)), 80
     expired.commit(4, start + 5)
     status = expired.status()
@@ -185,11 +183,13 @@ def test_scans_add_nothing_to_what_the_broker_counts_of_consumers(
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         named = [
-            line.rsplit(" ", 1)
+            line.rpartition("} ")
             for line in lines
-            if "consumer_group=" in line and failed.group not in line
-        ]
-        return {name: value if "_total{" in name else "" for name, value in named}
+            if "consumer_group=" in line
+            and failed.group not in line
+            and not line.startswith("rocketmq_pop_")
+        ]  # before 5.4 a time follows the value
+        return {name: rest.split()[0] if "_total{" in name else "" for name, _, rest in named}
 
     before = eventually(lambda: (found := counted()) and surveyed.group in str(found) and found)
     for command in (

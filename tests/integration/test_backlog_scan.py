@@ -92,7 +92,7 @@ def collector(client):
 def delete_group(client, group):
     """As mqadmin deleteSubGroup with removeOffset."""
     for broker in client.admin.cluster().brokers.values():
-        header = {"groupName": group, "cleanOffset": "true"}
+        header = {"groupName": group, "cleanOffset": "true", "removeOffset": "true"}
         command = request(Code.DELETE_SUBSCRIPTIONGROUP, header)
         assert client.connections.get(broker.master).call(command, 3.0).code == 0
 

@@ -425,7 +425,7 @@ def set_group(client, group, **settings):
 
 def delete_group(client, group):
     """Delete a group with its offsets (mqadmin deleteSubGroup -r)."""
-    header = {"groupName": group, "cleanOffset": "true"}
+    header = {"groupName": group, "cleanOffset": "true", "removeOffset": "true"}
     _ask_brokers(client, request(RequestCode.DELETE_SUBSCRIPTIONGROUP, header))
 
 

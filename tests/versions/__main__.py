@@ -4,7 +4,8 @@
     python -m tests.versions --versions "4.9.7 5.5.1"
     python -m tests.versions --quick --page /tmp/page.md   # to try it: a few tests of each suite
 
-Each runs as an embedded broker, by the list of jars in tests/versions/jars. Where a release is
+Each runs as an embedded broker, by the list of jars in tests/versions/jars. What fails runs a
+second time, alone: on a busy machine tests run out of time. Where a release is
 known to differ (`differences.py`), the test must fail, and the table names it. Exit code 1:
 something else failed; 3: there is no such release. A release that is not run keeps its row.
 """
@@ -14,10 +15,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -77,17 +79,27 @@ UPGRADED_TO = ("5.5.0", "5.5.1")  # from 5.3.3, under traffic
 
 @dataclass(frozen=True)
 class SuiteOutcome:
-    """Of one suite on one release; `failed` are the names of tests."""
+    """Of one suite on one release.
+
+    Attributes:
+        passed: how many tests did, at last.
+        differ: how many failed that were to fail.
+        failed: the names of the others.
+        ended: within the suite's bound.
+        alone: how many of `passed` did only when they ran a second time, without others.
+    """
 
     passed: int
     differ: int
     failed: tuple[str, ...]
     ended: bool = True
+    alone: int = 0
 
     @property
     def text(self) -> str:
         """Its cell in the table."""
-        parts = [f"{self.passed} passed", f"{self.differ} differ" if self.differ else ""]
+        alone = f" ({self.alone} only when run alone)" if self.alone else ""
+        parts = [f"{self.passed} passed{alone}", f"{self.differ} differ" if self.differ else ""]
         parts += [f"**{len(self.failed)} failed**" if self.failed else ""]
         parts += ["" if self.ended else "**did not end**"]
         return ", ".join(filter(None, parts))
@@ -138,20 +150,34 @@ def jars_of(release: str) -> Path:
 
 
 def run(release: str, suite: Suite, *, quick: bool, jobs: int) -> SuiteOutcome:
-    """Run a suite to its end or its bound; what it prints goes to build/versions/."""
+    """Run a suite to its end or its bound, and what failed once more, alone."""
     base = LOGS / f"{release}-{suite.name.partition(',')[0].replace(' ', '-')}"
-    results = base.with_suffix(f"{base.suffix}.xml")
+    cache = f"{base}-cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    options = [f"-ocache_dir={cache}", *(["-k", suite.quick] if quick else []), *suite.paths]
+    first = _pytest(release, suite, f"{base}", "-n", str(jobs), "--dist", "loadfile", *options)
+    if not first.failed:
+        return first
+    second = _pytest(release, suite, f"{base}-again", "-n0", "--last-failed", *options)
+    if not second.ended:
+        return first
+    passed = first.passed + second.passed
+    return replace(first, passed=passed, failed=second.failed, alone=second.passed)
+
+
+def _pytest(release: str, suite: Suite, base: str, *options: str) -> SuiteOutcome:
+    """Run pytest; what it prints goes to build/versions/."""
+    results = Path(f"{base}.xml")
     results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.versions.differences"]
-    command += ["-n", str(jobs), "--dist", "loadfile", "--show-capture=no", "-m", "not slow"]
-    command += [f"--timeout={PATIENCE}"]
-    command += [f"--junitxml={results}", *(["-k", suite.quick] if quick else []), *suite.paths]
+    command += ["--show-capture=no", "-m", "not slow", f"--timeout={PATIENCE}"]
+    command += [f"--junitxml={results}", *options]
     env = os.environ | {
         "ORDERLY_JARS": str(jars_of(release)),
         "ORDERLY_TEST_RELEASE": release,
         "ORDERLY_REQUIRE_BROKER": "1",
     }
-    with base.with_suffix(f"{base.suffix}.log").open("wb") as log:
+    with Path(f"{base}.log").open("wb") as log:
         try:
             subprocess.run(
                 command, cwd=ROOT, env=env, stdout=log, stderr=log, check=False,

@@ -6,7 +6,17 @@ from datetime import UTC, datetime
 
 from tests.versions import __main__ as versions
 from tests.versions import differences
-from tests.versions.__main__ import BEGIN, END, ROOT, SuiteOutcome, page, read, releases
+from tests.versions.__main__ import (
+    BEGIN,
+    END,
+    ROOT,
+    Suite,
+    SuiteOutcome,
+    page,
+    read,
+    releases,
+    run,
+)
 from tests.versions.differences import Difference, of_release
 
 BEGUN = datetime(2026, 11, 24, tzinfo=UTC)
@@ -43,6 +53,32 @@ def test_results_are_counted_by_what_came_of_them(tmp_path):
     file.write_text(RESULTS)
     names = ("test_a::test_wrong", "test_a::test_ended")
     assert read(file) == SuiteOutcome(1, 1, names)
+
+
+FLAKY = """
+from pathlib import Path
+
+def test_passes():
+    pass
+
+def test_passes_alone():
+    file = Path(__file__).with_name("begun")
+    begun = file.exists()
+    file.touch()
+    assert begun
+
+def test_fails():
+    raise AssertionError
+"""
+
+
+def test_what_fails_runs_once_more_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(versions, "LOGS", tmp_path)
+    file = tmp_path / "test_flaky.py"
+    file.write_text(FLAKY)
+    outcome = run("5.5.0", Suite("flaky", (str(file),), "", 1), quick=False, jobs=0)
+    assert (outcome.passed, outcome.alone, len(outcome.failed)) == (2, 1, 1)
+    assert outcome.text == "2 passed (1 only when run alone), **1 failed**"
 
 
 def test_every_release_has_its_jars():

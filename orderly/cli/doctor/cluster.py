@@ -22,7 +22,6 @@ from orderly.monitoring.texts import duration
 from orderly.protocol.body import OBJECT, load_object
 from orderly.protocol.codes import (
     OF_5_0_0,
-    OF_5_1_0,
     OF_5_3_0,
     OLDEST_TRIED,
     RequestCode,
@@ -33,6 +32,7 @@ from orderly.protocol.route import decode_cluster_info
 from orderly.protocol.statistics import decode_settings, retention_of
 
 _AT_ONCE = 16  # brokers that are asked; one that hangs holds up no other
+RESETS = "useServerSideResetOffset"
 _BOTH = Permission.READ | Permission.WRITE
 _broker = partial(DoctorFinding, "brokers")
 _key = partial(DoctorFinding, "access", "access key")
@@ -312,16 +312,22 @@ class Lack:
 LACKS = (
     Lack(
         OF_5_0_0,
-        "the settings of one topic or group",
-        "those of all are asked for, so a start takes longer where there are thousands",
+        "settings of one topic or group",
+        "each start asks for those of all, which takes longer if there are thousands",
     ),
     Lack(OF_5_0_0, "types of topics", "`orderly topic create --type` has no effect"),
     Lack(
         OF_5_0_0,
-        "starts anywhere but at 0 in a topic whose first messages are in its memory",
-        "a new group reads such a topic from 0, whatever consume_from says",
+        "a sign that a group has committed no offset in a queue",
+        "while the queue's first messages are in its memory it says 0, so a new group begins at 0,"
+        " whatever consume_from says",
     ),
-    Lack(OF_5_1_0, "resets of one queue", "`orderly offsets reset` resets whole topics only"),
+    Lack(
+        OF_5_0_0,
+        "removal of offsets with a deleted topic",
+        "if you delete a topic and create it again, stop the members first, and then use `orderly"
+        " offsets reset --to-earliest`",
+    ),
     Lack(
         OF_5_3_0,
         "access control 2.0",
@@ -361,6 +367,10 @@ def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorF
         advice = "set brokerPermission=6 when it should serve again (mqadmin updateBrokerConfig)"
         found = f"brokerPermission={permission}: it serves only a part, as when it is being drained"
         yield _broker(part, FindingState.WARNING, found, advice)
+    if settings.get(RESETS) != "true":  # releases before 5.1 do not have it, 5.1 has it off
+        advice = f"stop a group's members before its resets, or set {RESETS}=true (5.1 or later)"
+        found = "running members learn of no `orderly offsets reset`"
+        yield _broker(part, FindingState.OK, found, advice)
 
 
 def _summary(settings: Mapping[str, str]) -> str:

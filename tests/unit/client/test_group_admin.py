@@ -21,6 +21,7 @@ from orderly.protocol.statistics import TopicOffset, encode_topic_stats
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
 MEMBERS = RequestCode.GET_CONSUMER_CONNECTION_LIST
+COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
 CHECK = RequestCode.CHECK_CLIENT_CONFIG
 A = [MessageQueue("orders", "broker-a", n) for n in range(2)]
 B = [MessageQueue("orders", "broker-b", n) for n in range(2)]
@@ -81,11 +82,24 @@ def test_an_offset_no_queue_has_is_refused_before_anything_is_sent(client, two, 
 
 
 @pytest.mark.parametrize("setting", [b"a=1\n", b"useServerSideResetOffset=false\n"])
-def test_a_broker_that_would_reset_the_whole_topic_is_sent_nothing(client, two, setting):
+def test_a_broker_that_tells_no_member_is_sent_nothing_while_one_is_online(client, two, setting):
     two[1].on(RequestCode.GET_BROKER_CONFIG, body=setting)
-    with pytest.raises(ConfigError, match=r"'broker-b'.*useServerSideResetOffset=true"):
+    two[1].on(COMMIT)
+    two[0].on(MEMBERS, **online("c1"))  # a member may be known to another broker only
+    with pytest.raises(ConfigError, match=r"broker-b.*stop them.*useServerSideResetOffset=true"):
         client.groups.reset_queues("g", {A[0]: 5, B[0]: 5})
-    assert resets(two[0]) == resets(two[1]) == []
+    assert resets(two[0]) == resets(two[1]) == two[1].requests(COMMIT) == []
+
+
+def test_at_a_broker_that_tells_no_member_offsets_are_written_while_none_is_online(client, two):
+    two[1].on(RequestCode.GET_BROKER_CONFIG, body=b"a=1\n")
+    two[1].on(COMMIT)
+    client.groups.reset_queues("g", {A[0]: 5, B[0]: 4})
+    assert [ext["offset"] for ext in resets(two[0])] == ["5"]
+    (written,) = two[1].requests(COMMIT)
+    assert resets(two[1]) == []
+    names = ("consumerGroup", "topic", "queueId", "commitOffset")
+    assert [written.ext[name] for name in names] == ["g", "orders", "0", "4"]
 
 
 def test_an_unknown_group_is_told(client, two):
@@ -167,6 +181,16 @@ def test_a_broker_that_answers_for_all_groups_only_is_asked_for_all(client, two)
     two[0].on(everything, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     with pytest.raises(BrokerError, match="the settings of group 'g'"):
         client.groups.group_config("g", "broker-a")
+
+
+def test_a_group_that_a_broker_says_it_lacks_has_the_settings_of_a_new_one(client, two):
+    """Release 5.0 to 5.2: no group is made, and the code is that of any error."""
+    ask, code = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ResponseCode.SYSTEM_ERROR
+    two[0].on(ask, code=code, remark="No group in this broker")
+    assert client.groups.group_config("new", "broker-a") == GroupConfig(name="new")
+    two[0].on(ask, code=code, remark="out of memory")
+    with pytest.raises(BrokerError, match="out of memory"):
+        client.groups.group_config("new", "broker-a")
 
 
 def test_every_broker_of_the_topic_is_asked_about_a_filter(client, two):

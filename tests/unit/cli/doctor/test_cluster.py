@@ -3,15 +3,22 @@
 import pytest
 
 from orderly import Client
-from orderly.cli.doctor.cluster import Replica, look_at_brokers, release_finding
+from orderly.cli.doctor.cluster import RESETS, Replica, look_at_brokers, release_finding
 from orderly.cli.root import run
 from orderly.model import BrokerData
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import FakeBroker
+from orderly.testing.fake import administration
 from orderly.testing.fake.faults import Fail, Fault
 
 NOBODY = "127.0.0.1:1"
-ALL_LACKS = ("access control 2.0", "settings of one topic or group", "types of topics")
+BEFORE_5_0 = [
+    "a sign that a group has committed no offset in a queue",
+    "removal of offsets with a deleted topic",
+    "settings of one topic or group",
+    "types of topics",
+]
+ALL_LACKS = ("access control 2.0", *BEFORE_5_0)
 
 
 @pytest.fixture
@@ -132,8 +139,8 @@ def test_a_broker_without_a_master_is_critical_and_a_silent_slave_a_warning():
         (473, True, "OK", []),  # 5.3.0
         (441, False, "OK", []),  # 5.1.4
         (441, True, "OK", ["access control 2.0"]),
-        (407, False, "OK", ["settings of one topic or group", "types of topics"]),  # 4.9.7
-        (405, False, "WARNING", ["settings of one topic or group", "types of topics"]),
+        (407, False, "OK", BEFORE_5_0),  # 4.9.7
+        (405, False, "WARNING", BEFORE_5_0),
     ],
 )
 def test_what_a_broker_lacks_is_said_with_its_release(number, signed, state, lacks):
@@ -142,6 +149,17 @@ def test_what_a_broker_lacks_is_said_with_its_release(number, signed, state, lac
     assert [what for what in ALL_LACKS if what in found.found] == lacks
     assert bool(found.advice) == bool(lacks)
     assert ("plain_acl.yml" in found.advice) == ("access control 2.0" in lacks)
+
+
+def test_a_broker_whose_members_learn_of_no_reset_says_what_to_do(doctor, fake, monkeypatch):
+    monkeypatch.setitem(administration._FIXED, RESETS, "false")
+    found = doctor()
+    (_, reset) = found.of("broker-a settings")
+    assert (found.code, reset[:2]) == (
+        0,
+        ("OK", "running members learn of no `orderly offsets reset`"),
+    )
+    assert f"{RESETS}=true" in reset[2]
 
 
 def test_a_clock_that_is_off_is_a_warning(doctor, fake):
