@@ -8,6 +8,7 @@ refuses must not keep a service down.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -232,6 +233,7 @@ def _members(
         if wanted:
             yield from check_members(group, wanted, config, members)
         if not config.broadcasting:
+            yield from check_protocols(group, members.connections)
             yield from check_orders(client, group, config.order, members.connections)
 
 
@@ -281,6 +283,27 @@ def _shown(subscription: Subscription | None) -> str:
     if subscription.expression_type != BY_TAG:
         return f"{subscription.expression_type} {subscription.expression!r}"
     return repr(" || ".join(sorted(subscription.tags)) or ALL_TAGS)
+
+
+# As Java's, Go's and Python's gRPC clients make them: host@process@number@nanoseconds (base 36).
+_GRPC_CLIENT = re.compile(r".+@\d+@\d+@-?[0-9a-z]+")
+
+
+def speaks_grpc(member: ConsumerConnection) -> bool:
+    """Whether a member is a gRPC client; only a proxy knows of those."""
+    return _GRPC_CLIENT.fullmatch(member.client_id) is not None
+
+
+def check_protocols(group: str, members: Iterable[ConsumerConnection]) -> Iterator[Found]:
+    """Refuse a group with gRPC members: they take messages of queues that others hold."""
+    grpc = sorted(member.client_id for member in members if speaks_grpc(member))
+    if grpc:
+        text = (
+            f"group {group} has members over gRPC, which take no lock of a queue, so two members"
+            f" would handle one queue at once: {', '.join(grpc)}. Stop them first, or use another"
+            " group"
+        )
+        yield StartRefused(ConfigError(text))
 
 
 def check_orders(
@@ -333,6 +356,8 @@ def orders_of(
 
 def _ask_order(client: Client, group: str, member: ConsumerConnection, *, by_key: bool) -> Asked:
     name = member.client_id
+    if speaks_grpc(member):
+        return Asked(name, f"{name} (gRPC)" if by_key else "")
     if member.language != Language.PYTHON.name:  # another client, and so by queue
         return Asked(name, f"{name} ({member.language})" if by_key else "")
     try:

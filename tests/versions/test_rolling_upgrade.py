@@ -11,6 +11,7 @@ from orderly.testing import EmbeddedCluster
 from tests.support.brokers import SHORT, place
 from tests.support.consuming import unique
 from tests.support.traffic import Traffic
+from tests.support.waiting import eventually
 from tests.versions.__main__ import jars_of
 
 FROM = "5.3.3"
@@ -19,11 +20,12 @@ LEASE = f"-Drocketmq.broker.rebalance.lockMaxLiveTime={round(SHORT * 1000)}"
 
 
 def version(cluster, broker):
-    """What a broker says it is, "V5_3_3"."""
+    """What a broker says it is, "V5_3_3"; one that has just begun fails at that for a moment."""
+    command = request(RequestCode.GET_BROKER_RUNTIME_INFO)
     with Client(namesrv=cluster.namesrv) as client:
-        command = request(RequestCode.GET_BROKER_RUNTIME_INFO)
-        body = client.connections.get(broker.address).call(command, 10).body.decode()
-    return body.partition('"brokerVersionDesc":"')[2].partition('"')[0]
+        connection = client.connections.get(broker.address)
+        reply = eventually(lambda: (it := connection.call(command, 10)).code == 0 and it)
+    return reply.body.decode().partition('"brokerVersionDesc":"')[2].partition('"')[0]
 
 
 @pytest.mark.timeout(600)

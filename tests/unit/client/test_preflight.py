@@ -18,6 +18,7 @@ from orderly.client.preflight import (
     check_settings,
     check_start,
     check_topic,
+    speaks_grpc,
     subscription_differences,
 )
 from orderly.config import ConsumerConfig
@@ -238,6 +239,25 @@ def test_how_members_keep_order_is_compared_at_the_start():
     client = Brokers(FINE, members())
     assert starting(client, CLUSTERING) == []
     assert "order by queue: other@1 (JAVA)" in refused(starting(client, BY_KEY))
+
+
+GRPC = "host-1@24357@0@dn5itc746cue"
+
+
+@pytest.mark.parametrize("config", [CLUSTERING, BY_KEY])
+def test_members_over_grpc_are_a_refusal(config):
+    """What a proxy told of a member that the official Python client is."""
+    there = members(connections=(ConsumerConnection(GRPC, "127.0.0.1:1", "PYTHON", 513),))
+    (said, *_) = [it.error for it in starting(Brokers(FINE, there), config)]
+    assert "over gRPC, which take no lock of a queue, so two members" in str(said)
+    assert GRPC in str(said)
+
+
+@pytest.mark.parametrize(
+    "client_id", ["127.0.0.1@26380#26af434c", "10.0.0.1@7#81", "10.0.0.1@7@unit@STREAM", "a@1@b@c"]
+)
+def test_no_other_members_look_like_those(client_id):
+    assert not speaks_grpc(ConsumerConnection(client_id))
 
 
 def test_broadcasting_members_share_nothing_to_be_mixed():

@@ -110,6 +110,14 @@ def test_a_wrong_member_is_one_error_event_and_stays_named_until_it_leaves(new, 
     assert events(log) == ["error"]
 
 
+def test_a_member_over_grpc_is_one_though_nobody_can_ask_it(new, group):
+    company = new("key")
+    group.members["host@24357@0@dn5itc746cue"] = HANGS
+    company.changed(group.members)
+    assert company.mixed == ("host@24357@0@dn5itc746cue (gRPC)",)
+    assert group.asked == []
+
+
 def test_a_broker_that_does_not_tell_its_members_is_a_warning(new, group, log):
     company = new("key")
     group.members["java@2"] = "JAVA"
