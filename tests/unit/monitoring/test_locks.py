@@ -111,7 +111,7 @@ def test_all_is_well():
         ({"a": {queue(0): held_by(locked=False)}}, "does not have the lock"),
         (
             {"a": {}},
-            "no member claims it: it is allocated to no member, or a member that left or died can still",
+            "no member claims it: it is allocated to no member, or a member that left or died",
         ),
         (
             {"a": {queue(0): held_by()}, "b": {queue(0): held_by(), queue(1): held_by()}},
