@@ -25,11 +25,11 @@ test: $(READY)  ## Run the tests; a real broker is downloaded and started for th
 	@$(BIN)/pytest $(WAITING) --ignore=tests/spark $(ARGS)
 	@$(BIN)/pytest tests/spark $(ARGS)
 
-test-all: $(READY)  ## Run them, and those marked nightly
+test-all: $(READY)  ## Run all tests, also those marked nightly
 	@$(BIN)/pytest $(WAITING) --ignore=tests/spark --nightly=with $(ARGS)
 	@$(BIN)/pytest tests/spark --nightly=with $(ARGS)
 
-test-nightly: $(READY)  ## Run only those marked nightly: long, and a faster test holds the same promise
+test-nightly: $(READY)  ## Run only the nightly tests: they are long, and a faster test checks the same promise
 	@$(BIN)/pytest $(COMPUTING) --ignore=tests/spark --nightly=only $(ARGS)
 	@$(BIN)/pytest tests/spark --nightly=only $(ARGS)
 
@@ -39,7 +39,7 @@ test-spark: $(READY)  ## Run the tests with Spark (needs Java 17+)
 unit: $(READY)  ## Run the tests that need no broker
 	@$(BIN)/pytest $(COMPUTING) tests/unit tests/frozen $(ARGS)
 
-check: lint unit  ## lint, and the unit tests
+check: lint unit  ## Run lint and the unit tests
 
 lint: $(READY)  ## Format, lint, types, known vulnerabilities of the locked packages
 	@$(BIN)/ruff format --check .
@@ -53,7 +53,7 @@ test-members: $(READY)  ## Run the behaviour tests with 1, 2 and 3 members
 test-versions: $(READY)  ## Run contract, behaviour and monitoring on each RocketMQ release (VERSIONS="4.9.7 5.5.1"); writes docs/reference/versions.md
 	@$(BIN)/python -m tests.versions --versions "$(VERSIONS)" $(ARGS)
 
-test-fake: $(READY)  ## Run them on the fake broker, with 1, 2 and 3 members
+test-fake: $(READY)  ## Run the behaviour tests on the fake broker, with 1, 2 and 3 members
 	@$(BIN)/pytest $(WAITING) tests/behaviour --orderly-broker=fake --members=1,2,3 $(ARGS)
 
 # The container's own, and a few that show that all of it can be reached; the rest knows no other broker.
@@ -65,7 +65,7 @@ test-container: $(READY)  ## Run behaviour and integration tests on a broker in 
 	  tests/contract --ignore=tests/contract/test_a_proxy.py $(if $(SMOKE),,tests/behaviour) \
 	  --orderly-broker=container -m "not slow" $(ARGS)
 
-test-compose: $(READY)  ## Bring docker/compose.yaml up and look at all of it (needs root, Docker, offline-image)
+test-compose: $(READY)  ## Bring docker/compose.yaml up and check all of it (needs root, Docker, offline-image)
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build_compose.sh
 	@ORDERLY_TEST_COMPOSE=1 $(BIN)/pytest tests/compose $(ARGS)
 
@@ -76,7 +76,7 @@ test-proxy: $(READY)  ## Run behaviour tests through RocketMQ's proxy; kill and 
 	@$(if $(SMOKE),,ORDERLY_TEST_EXCUSED=1 $(BIN)/pytest tests/behaviour --orderly-broker=proxy $(ARGS))
 	@$(if $(SMOKE),,$(BIN)/pytest tests/integration/faults/test_proxies_come_and_go.py --nightly=with $(ARGS))
 
-faults: $(READY)  ## Break the network, brokers and members under traffic, and judge what came through
+faults: $(READY)  ## Break the network, brokers and members under traffic, and judge the result
 	@$(BIN)/pytest tests/integration/faults --nightly=with $(ARGS)
 
 chaos: $(READY)  ## Kill, pause and cut off brokers of a cluster (ROUNDS=50 SEED=7)
@@ -105,14 +105,14 @@ fuzz: $(READY)  ## Throw hostile bytes at the decoders (ARGS="--cases 1000000 --
 nightly: $(READY)  ## Run all long suites, for hours; writes docs/proof/nightly.md (STAGES="simulate mutants", ARGS=--quick)
 	@$(BIN)/python -m tests.nightly --stages "$(STAGES)" $(ARGS)
 
-offline-image: $(READY)  ## Build that broker's image from Debian packages, without a registry
+offline-image: $(READY)  ## Build the image of the broker in a container from Debian packages, without a registry
 	@PYTHON="$(CURDIR)/$(BIN)/python" docker/offline/build.sh
 
 dashboards: $(READY)  ## Render alerts and dashboards from docker/monitoring/mixin
 	@$(BIN)/python docker/monitoring/render.py
 	@$(BIN)/python examples/kubernetes/render_alerts.py
 
-format: $(READY)  ## Format and mend what ruff can mend
+format: $(READY)  ## Format, and fix what ruff can fix
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
@@ -134,10 +134,10 @@ docs: $(TOOLS)  ## Build the documentation as a site: build/site (links are chec
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
 	@echo "build/site/index.html"
 
-docs-serve: $(TOOLS)  ## Look at it while writing, on http://127.0.0.1:8000
+docs-serve: $(TOOLS)  ## Serve the site while you write, on http://127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve $(ARGS)
 
-pictures: $(READY)  ## Take the pictures of README.md and docs anew, from real runs (needs Chromium)
+pictures: $(READY)  ## Take new pictures for README.md and docs, from real runs (needs Chromium)
 	@$(BIN)/python -m docs.pictures.make $(ARGS)
 
 dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them, write the bill of materials

@@ -3,9 +3,9 @@
     orderly broker start
     ORDERLY_NAMESRV=localhost:9876 python examples/listener.py
 
-Four orders are shipped. The carrier does not answer now and then, which a retry mends while the
-other orders go on. One step of order-2 is no JSON, which nothing mends: it goes to the group's dead
-letters, and the event says that the order has a gap.
+Four orders are shipped. Sometimes the carrier does not answer. Then a retry helps, and meanwhile
+the other orders go on. One step of order-2 is not JSON, so no retry can help. It goes to the
+group's dead letters, and the event says that the order has a gap.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Step(TypedDict):
     on_poison="dead_letter",
 )
 def ship(step: Step, attempt: Attempt) -> Outcome:
-    """Handle one step; whatever is not Ack() or Skip() comes again."""
+    """Handle one step; it comes again unless this returns Ack() or Skip()."""
     if step["name"] not in STEPS:
         return Skip("not for us")
     if step["name"] == "packed" and attempt.number < 3:

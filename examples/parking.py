@@ -1,11 +1,12 @@
-"""A bad message's key is parked, in order, while the others go on; mended, it is released.
+"""A bad message's key is parked, in order, while other keys go on; after the fix it is released.
 
     orderly broker start
     ORDERLY_NAMESRV=localhost:9876 python examples/parking.py
 
-Three steps of four orders. Order-2 goes to a city that the program does not know, which no retry
-mends: its message and those behind it are parked. Then the city is learned and order-2 released.
-In a service the two are apart: a fix is deployed, and `orderly parked release GROUP order-2`.
+There are four orders with three steps each. Order-2 goes to a city that the program does not know.
+No retry can help, so its message and the later ones are parked. Then the program learns the city
+and releases order-2. In a real service you deploy a fix and run
+`orderly parked release GROUP order-2`.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ def ship(step: dict[str, str], attempt: Attempt) -> Ack:
 
 
 def parked_by_now(parked: ParkedMessages) -> list[tuple[str | int, int]]:
-    """Keys, and how many of their messages wait; `orderly parked list` tells more."""
+    """Return the keys, and how many of their messages wait; see also `orderly parked list`."""
     return [(report.key, report.messages) for report in parked.list().keys]
 
 
 def main() -> None:
-    """Send all steps; when three orders are shipped, mend and release the fourth."""
+    """Send all steps; when three orders are shipped, fix and release the fourth."""
     name = f"parking-{time.time_ns():x}"
     with Client() as client, OrderlyProducer(client=client) as producer:
         client.admin.create_topic(name, 4)

@@ -1,9 +1,9 @@
-"""A service that ends cleanly when it is told to: SIGTERM (docker stop, Kubernetes, systemd) or ^C.
+"""A service that ends cleanly on SIGTERM (docker stop, Kubernetes, systemd) or Ctrl-C.
 
     ORDERLY_NAMESRV=localhost:9876 python examples/sigterm.py GROUP TOPIC
 
-`wait` sees to that. Without it the main thread would have to: a signal's handler may only leave a
-note, for it runs between any two steps of that thread, which may hold the very lock it would take.
+`consumer.wait()` does that. If you write your own signal handler, it must only set a flag: it runs
+between any two steps of the main thread, which can hold the very lock that the handler needs.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     orderly broker start
     python examples/spark_copy.py localhost:9876 orders orders-copy order-17 order-18
 
-Where the topic ends is settled at the start, so that both uses of the DataFrame read the same
-messages. The second topic is made if it is not there.
+`pin` fixes the end of the topic at the start, so both uses of the DataFrame read the same messages.
+The second topic is created if it does not exist.
 """
 
 from __future__ import annotations

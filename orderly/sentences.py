@@ -28,8 +28,8 @@ SENTENCES: Mapping[str, str] = {
     "message.deleted": "the broker deleted {count} messages before they were handled: they are"
     " lost",
     "message.suspected": "a message was being handled when the process died",
-    "message.condemned": "the process died too often in the handling of one message; no handler"
-    " gets it again",
+    "message.condemned": "the process died too often while it handled one message; no handler"
+    " gets the message again",
     "message.consumed_by_hand": "a message was handled on an operator's request",
     "message.not_applied": "the effect of a message was refused: {verdict}",
     "key.suspended": "a key waits {seconds} s",
@@ -50,7 +50,7 @@ SENTENCES: Mapping[str, str] = {
     "command.taken": "an operator's command begins: {verb}",
     "command.interrupted": "an operator's command was interrupted; it is tried again: {verb}",
     "command.not_read": "the park topic was not read; it is tried again",
-    "command.unreadable": "a message in the park topic is not a command; it was passed over",
+    "command.unreadable": "a message in the park topic is not a command; it was ignored",
     # handlers
     "handler.raised": "the handler raised an error; its messages come again",
     "handler.answered_fail": "the handler answered Fail; its messages come again",

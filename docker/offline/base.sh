@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes an image from Debian packages of this machine's own sources, unless it is there, and prints
+# Makes an image from Debian packages of this machine's own sources, if it does not exist, and prints
 # its name. Usage: base.sh NAME PACKAGES (as mmdebstrap's --include). Needs root and an engine.
 set -euo pipefail
 packages=$2

@@ -1,6 +1,7 @@
 """Make the pictures of README and docs: `python -m docs.pictures.make [demo report look]`.
 
-All are what the real program shows on a real broker. Needs Chromium for the report and the page.
+All show the real program on a real broker. `look` makes the terminals and the exporter's page.
+The report and the page need Chromium.
 """
 
 from __future__ import annotations
@@ -115,5 +116,8 @@ def _write_small(png: bytes, path: Path) -> None:
 PICTURES = {"demo": demo, "report": report, "look": look}
 
 if __name__ == "__main__":
+    unknown = set(sys.argv[1:]) - set(PICTURES)
+    if unknown:
+        sys.exit(f"no picture {', '.join(sorted(unknown))}: there are {', '.join(PICTURES)}")
     for name in sys.argv[1:] or PICTURES:
         PICTURES[name]()

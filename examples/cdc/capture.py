@@ -1,9 +1,9 @@
-"""Sends the changes of a table, those of a row in their order.
+"""Sends the changes of a table, in order for each row.
 
     python capture.py source.db customers
 
-What was sent is deleted afterwards. Whatever goes wrong ends the process: who starts it again has
-it begin where it was, and some changes are sent twice. They have numbers, see `replica.py`.
+Changes are deleted after they are sent. Any error ends the process. When it is started again, it
+continues where it was, and sends some changes twice. Their numbers show that: see `replica.py`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _OLDEST = "SELECT number, key, content FROM changes WHERE source = ? ORDER BY nu
 
 
 def capture(db: sqlite3.Connection, table: str, producer: OrderlyProducer) -> int:
-    """Send the oldest changes, to the topic of the table's name; returns how many.
+    """Send the oldest changes to the topic named like the table; returns how many were sent.
 
     Raises:
-        OrderlyError: one was not sent; none is deleted.
+        OrderlyError: a change was not sent; none is deleted.
     """
     changes = db.execute(_OLDEST, (table, BATCH)).fetchall()
     if not changes:
         return 0
-    # An order of calls is an order of messages: what one call raises keeps back all that follow,
-    # and when a send fails later, the producer holds back the later ones of its key.
+    # Messages have the order of the calls. If a call raises, no later one is made. If a send
+    # fails afterwards, the producer holds back later messages of its key.
     sending = [producer.submit(_message(table, *change)) for change in changes]
     for future in sending:
         future.result()
@@ -47,7 +47,7 @@ def _message(table: str, number: int, key: str, content: str | None) -> Message:
 
 
 def main(path: str, table: str) -> None:
-    """Capture until the process is ended, at any moment and by any means."""
+    """Capture until the process ends; that can be at any moment."""
     with (
         closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as db,
         Client(ClientConfig.from_env()) as client,

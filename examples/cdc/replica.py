@@ -1,14 +1,14 @@
-"""Keeps a copy of a table: applies its changes, those of a row in their order, each once.
+"""Keeps a copy of a table: applies its changes in order for each row, each once.
 
     python replica.py replica.db customers
 
-The number of the last change that was applied is kept with each row, in the same transaction, also
-for rows that are deleted: what is not above it was applied, whether it came again because this
-process, or the one that sends, was killed, or because another member took the queue over.
+The number of the last applied change is kept with each row, in the same transaction, also for rows
+that are deleted. A change whose number is not above it was already applied. It came again because
+this process or the sender was killed, or because another member took the queue over.
 
-A change with a column that the copy does not have parks its row until the column is there and
-somebody releases it (`orderly parked release`); so does one that the copy's constraints refuse. All
-other rows go on.
+A change with a column that the copy does not have parks its row, until the column is there and
+somebody releases the row (`orderly parked release`). So does a change that the copy's constraints
+refuse. All other rows go on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ON CONFLICT DO UPDATE SET number = excluded.number WHERE excluded.number > appli
 
 
 class Change(TypedDict):
-    """What a body says."""
+    """A message's body."""
 
     number: int
     row: dict[str, Any] | None  # None: deleted
@@ -67,7 +67,7 @@ class Replica:
         )
 
     def apply(self, change: Change, attempt: Attempt) -> Outcome:
-        """Apply one change, or say why not."""
+        """Apply one change, or return why not."""
         with closing(self._open()) as db:
             columns, key = columns_and_key(db, self._table)
             unknown = sorted(set(change["row"] or ()) - set(columns))
@@ -98,7 +98,7 @@ class Replica:
 
 
 def main(path: str, table: str) -> None:
-    """Copy until told to end (SIGTERM, ^C)."""
+    """Copy until SIGTERM or Ctrl-C."""
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     handler = Replica(path, table).listener()
     consumer = OrderlyConsumer(f"replica-of-{table}", handler, config=config)

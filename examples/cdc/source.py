@@ -1,11 +1,11 @@
-"""Has SQLite write down what changes in a table: triggers fill the table `changes`.
+"""Makes SQLite record what changes in a table: triggers fill the table `changes`.
 
     python source.py source.db customers
 
-SQLite lets one transaction write at a time, so numbers of `changes` have the order of the commits.
-(PostgreSQL does not: there rows of `changes` of *one* key have that order, for its row is locked.)
-Run it again after each change of the table's columns. REPLACE deletes a row that is in the way of
-another unique column without any trigger: use it with `PRAGMA recursive_triggers = ON` only.
+SQLite lets one transaction write at a time, so the numbers in `changes` have the order of the
+commits. (In PostgreSQL only the `changes` of *one* key have that order, because its row is locked.)
+Run this again after each change of the table's columns. REPLACE can delete a row with the same
+unique value without any trigger, so use it only with `PRAGMA recursive_triggers = ON`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _TRIGGER = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
 
 
 def install(db: sqlite3.Connection, table: str) -> None:
-    """Make the triggers, anew if there are some.
+    """Create the triggers; replace existing ones.
 
-    Rows count as changed if they have something in a column that the triggers did not know: at
-    first all rows, later those that changed between an ALTER TABLE and this.
+    Rows count as changed if they have a value in a column that the triggers did not know. At
+    first these are all rows, later those that changed between an ALTER TABLE and this call.
 
     Raises:
         ValueError: no such table, a primary key that is not one column, or a column of bytes.
@@ -65,7 +65,7 @@ def columns_and_key(db: sqlite3.Connection, table: str) -> tuple[list[str], str]
 
 
 def quoted(name: str) -> str:
-    """Write a name as SQL has it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -88,7 +88,7 @@ def _content(columns: list[str], row: str) -> str:
 
 
 def _field(name: str, row: str) -> str:
-    """A column's name and value. JSON functions write 15 digits of a float: 18 keep what it is."""
+    """A column's name and value. JSON functions write 15 digits of a float; 18 keep it exact."""
     value = f"{row}{quoted(name)}"
     exact = (
         f"CASE typeof({value}) WHEN 'real' THEN json(printf('%!.18g', {value})) ELSE {value} END"

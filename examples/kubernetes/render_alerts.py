@@ -1,4 +1,4 @@
-"""Writes alerts.yaml: the alerts of docker/monitoring, as the Prometheus operator takes them.
+"""Writes alerts.yaml: the alerts of docker/monitoring, for the Prometheus operator.
 
     python examples/kubernetes/render_alerts.py
 

@@ -1,4 +1,4 @@
-"""What is to be tested: a listener that ships orders, and the service around it."""
+"""The code under test: a listener that ships orders, and the service around it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = ("created", "packed", "shipped")
 
 
 class Step(TypedDict):
-    """What a body says."""
+    """A message's body."""
 
     name: str
 

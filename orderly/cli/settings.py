@@ -133,7 +133,7 @@ class CommonOptions:
         """Whether stdout is to be coloured.
 
         Raises:
-            ConfigError: a `color` of the environment or the file that is none.
+            ConfigError: an unknown `color` in the environment or the file.
         """
         choice = self.found().get("color", ("auto",))[0]
         if choice not in COLOR_CHOICES:

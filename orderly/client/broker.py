@@ -284,7 +284,7 @@ class BrokerCalls:
         queues: Iterable[MessageQueue],
         timeout: float = LOCK_TIMEOUT,
     ) -> None:
-        """Give back the locks of queues of one broker; those not held are passed over."""
+        """Give back the locks of queues of one broker; queues that are not held are ignored."""
         wanted = frozenset(queues)
         if not wanted:
             return

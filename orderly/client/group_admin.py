@@ -105,8 +105,8 @@ class GroupAdmin:
 
         Everything is checked before anything is sent. If a broker fails on the way, its queues and
         those after them stay as they were. A broker before 5.2 (or one with
-        useServerSideResetOffset=false) tells no member of a new offset. There the offsets are
-        written only if no member is online: a running member would write its own over them.
+        useServerSideResetOffset=false) does not inform members of a new offset. There the offsets
+        are written only if no member is online: a running member would overwrite them.
 
         Args:
             group: it must exist.
@@ -114,8 +114,8 @@ class GroupAdmin:
 
         Raises:
             ConfigError: no such queue, an offset the queue does not have, or members are online
-                and a broker does not tell them.
-            GroupNotFound: a broker that tells members does not know the group.
+                and a broker does not inform them.
+            GroupNotFound: a broker that informs members does not know the group.
         """
         check_group(group)
         check_kind("offsets", offsets, Mapping, "a mapping of MessageQueue to int")
@@ -157,13 +157,13 @@ class GroupAdmin:
         return self._admin.broker_settings(broker).get("useServerSideResetOffset") == "true"
 
     def _require_nobody_online(self, group: str, silent: Iterable[str]) -> None:
-        """Refuse to write offsets over which running members would write their own."""
+        """Refuse to write offsets that running members would overwrite."""
         members = self._admin.consumer_connections(group)
         if members is not None:
             raise ConfigError(
-                f"members of group {group!r} are online, and broker {listed(silent)} does not tell"
-                " them of a new offset: stop them first. Or set useServerSideResetOffset=true in"
-                " the broker's configuration (release 5.1 or later)"
+                f"members of group {group!r} are online, and broker {listed(silent)} does not"
+                " inform them of a new offset: stop them first, or set"
+                " useServerSideResetOffset=true in the broker's configuration (5.1 or later)"
             )
 
     # --- members -------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class GroupAdmin:
 
 
 def _reset(group: str, queue: MessageQueue, offset: int) -> ResetOffset:
-    """For a broker that tells members of it."""
+    """For a broker that informs members."""
     return ResetOffset(
         topic=queue.topic,
         group=group,

@@ -34,7 +34,7 @@ from orderly.protocol.topics import decode_topic_list
 class NameServers:
     """The name servers of one client. Thread-safe; every method blocks and may connect.
 
-    A proxy may stand for them: it knows routes, in all of which its own address is every broker's.
+    A proxy can take their place: in all routes that it knows, every broker has the proxy's address.
 
     One server is asked until it fails, then the next one (Java: NettyRemotingClient keeps one
     name server, too). Name servers do not know of each other, and one that has just started knows
@@ -67,7 +67,7 @@ class NameServers:
         """All topics, sorted; also the system's own, %RETRY% and %DLQ% ones.
 
         Raises:
-            NotAtProxy: a proxy stands for them.
+            NotAtProxy: a proxy is in their place.
             NameServerUnavailable: none answered.
         """
         command = request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -77,7 +77,7 @@ class NameServers:
         """All brokers with their addresses, and the clusters they belong to.
 
         Raises:
-            NotAtProxy: a proxy stands for them.
+            NotAtProxy: a proxy is in their place.
             NameServerUnavailable: none answered.
         """
         command = request(RequestCode.GET_BROKER_CLUSTER_INFO)

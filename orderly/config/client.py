@@ -150,7 +150,9 @@ class ClientConfig(FromEnv):
         check_types(self)
         for name in _SECRETS:
             value = Secret(getattr(self, name))
-            require(value != NOT_SHOWN, f"{name} is {NOT_SHOWN}, which is shown in place of one")
+            require(
+                value != NOT_SHOWN, f"{name} is {NOT_SHOWN}, which hides a secret: pass the secret"
+            )
             object.__setattr__(self, name, value or "")
         require(
             not self.namespace or _NAMESPACE.fullmatch(self.namespace) is not None,
@@ -176,14 +178,13 @@ class ClientConfig(FromEnv):
         require(
             not self.tls or self.tls_verify != "chain" or self.tls_ca_file != "",
             "tls_verify='chain' needs tls_ca_file (ORDERLY_TLS_CA_FILE), the authority of your"
-            " brokers: without it the certificate of any host would do that a public authority"
-            " signed",
+            " brokers: without it, anybody's certificate from a public authority would be accepted",
         )
         parse_hosts(self.broker_hosts)
         require(
             all(not each or len(each) >= _SHORTEST for each in self.record_secrets.split(";")),
-            f"each of record_secrets must have at least {_SHORTEST} characters, say of"
-            " `openssl rand -hex 32`; between them is a semicolon",
+            f"each of record_secrets must have at least {_SHORTEST} characters (`openssl rand -hex"
+            " 32` makes one); put a semicolon between two",
         )
         require(
             not self.tls_key_file or self.tls_cert_file != "",

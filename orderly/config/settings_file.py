@@ -127,7 +127,7 @@ def read_settings(
             _warn_once("settings.readable_by_all", path, hint)
         if _others_write(status):
             hint = (
-                "who writes it chooses the servers that are trusted with messages and keys; make it"
+                "whoever can write it chooses the servers that get messages and keys; make it"
                 " writable by its owner only (chmod go-w)"
             )
             _warn_once("settings.writable_by_others", path, hint)
@@ -152,7 +152,7 @@ def parse_settings(
     """Read and check what a file says; `path` is for the error, `commands` as in `read_settings`.
 
     Raises:
-        ConfigError: not TOML, or a key that is no setting.
+        ConfigError: not TOML, or a key that is not a setting.
     """
     import tomllib  # noqa: PLC0415  costs time, and most have no file
 
@@ -180,8 +180,8 @@ def _check(
         is_command = known and key not in SETTINGS
         _require(
             key in SETTINGS or is_command,
-            f"{where}{key} is no setting; there are {', '.join(SETTINGS)}, and tables for the"
-            " options of commands, as in [backlog.check]",
+            f"{where}{key} is not a setting; the settings are {', '.join(SETTINGS)}, and tables"
+            " with options of commands, such as [backlog.check]",
             path,
         )
         _require(

@@ -166,7 +166,7 @@ class OrderlyConsumer:
         Args:
             topic: must exist when the consumer starts. With a handler for each topic, it must be
                 one of these topics; the call then only says which of its messages are wanted.
-            tags: "*", or "A || B": other messages are passed over and count as done. If the topic
+            tags: "*", or "A || B": other messages are skipped and count as done. If the topic
                 is subscribed already, the new tags replace the old ones at once, and its queues are
                 taken again.
             sql: instead of tags, a condition on properties (SQL92, as "amount > 100 AND kind =

@@ -53,7 +53,7 @@ class DeadLetter:
 
     @property
     def message_id(self) -> str:
-        """The sender's id of the message; if there is none, the id of the first stored copy."""
+        """The sender's id of the message; without one, the id of the first stored copy."""
         found = self.message.properties
         origin = found.get(names.ORIGIN_MESSAGE_ID) or self.message.offset_message_id
         return found.get(names.UNIQ_KEY) or origin

@@ -177,7 +177,7 @@ def _judged(lock: ReportedLock, reading: GroupReading, takes_locks: bool | None)
         return JudgedLock(lock, Verdict.OK, "")
     within = _free_within(lock)
     if lock.locked is None:
-        why = f"a member that may have it did not answer; if it died: {_free(BROKER_LEASE)}"
+        why = f"a member that can have it did not answer; if that died: {_free(BROKER_LEASE)}"
         return JudgedLock(lock, Verdict.UNKNOWN, why, within)
     why = _trouble(lock, reading)
     verdict = Verdict.WARNING if why else Verdict.OK
@@ -193,12 +193,12 @@ def _free_within(lock: ReportedLock) -> float | None:
 
 
 def _free(within: float) -> str:
-    return f"free {within:.0f} s from now at the latest"
+    return f"free within {within:.0f} s"
 
 
 _LEFT = (
-    "a member that left or died may have its lock:"
-    f" {_free(BROKER_LEASE)}, or when a handler that it still runs ends"
+    "a member that left or died can still hold its lock:"
+    f" {_free(BROKER_LEASE)}, or when its running handler ends"
 )
 
 
@@ -214,7 +214,7 @@ def _trouble(lock: ReportedLock, reading: GroupReading) -> str:
         return "its owner does not have the lock, and does not consume: another client holds it"
     if lock.lock_age is not None and lock.lock_age > TWO_ROUNDS:
         left = max(0.0, BROKER_LEASE - lock.lock_age)
-        return f"the lock was not renewed for {lock.lock_age:.0f} s; if that stays: {_free(left)}"
+        return f"the lock was not renewed for {lock.lock_age:.0f} s; if it is not: {_free(left)}"
     return ""
 
 
@@ -224,4 +224,4 @@ def _nobody(lock: ReportedLock, reading: GroupReading) -> str:
         return f"nobody is online; {_LEFT}"
     if connections.subscriptions and lock.queue.topic not in connections.subscriptions:
         return ""  # offsets of a topic that is no longer consumed
-    return f"no member claims it; {_LEFT}; or it is allocated to no member"
+    return f"no member claims it: it is allocated to no member, or {_LEFT}"

@@ -34,7 +34,7 @@ class Outcome:
         settled: messages that are done now; of a dry run, that were tried; of a key that is to be
             parked, that are parked now, or would be.
         failed_at: source offset of the message whose handler did not acknowledge it: the key stays
-            parked from there on. None if there is none.
+            parked from there on. None: no message failed.
         reason: why it stopped, or was not carried out, or not in full; None: all is done.
         outcomes: of a dry run: source offset and "ok" or how it failed.
     """

@@ -152,7 +152,7 @@ class ConsumeContext:
 
     @property
     def token(self) -> int | None:
-        """A number that rises each time another member takes the queue; None if there is none.
+        """A number that rises each time another member takes the queue; None by queue.
 
         Store it with your data, and refuse a write whose token is below the stored one. Then even a
         process that was paused and did not notice the loss of its queue cannot overwrite newer

@@ -59,7 +59,7 @@ class Explanation:
         keys: how many keys have unfinished messages here (order by queue: 1 at most).
         keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
-        at_span_end: True if pulling waits there for that message, whatever else the queue does.
+        at_span_end: True if pulling waits there for that message, in any state of the queue.
         full_of_waiting: True if it waits there and most of those keys are suspended.
         key_error: type and text of the key function's error for the next message, if it fails.
         keys_parked: keys that wait in the park topic until somebody releases them.

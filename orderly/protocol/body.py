@@ -289,7 +289,7 @@ def member_of(cls: type[E]) -> JsonKind[E]:
         try:
             return cls(_text(value, what))
         except ValueError as error:
-            raise ProtocolError(f"{what} is no {cls.__name__}: {value!r:.80}") from error
+            raise ProtocolError(f"{what} is not a {cls.__name__}: {value!r:.80}") from error
 
     return JsonKind(read)
 

@@ -2,7 +2,7 @@
 
 An administrator asks a broker, which asks the member on the connection of its heartbeat and
 relays the answer as it is. Times are seconds since the epoch, whole milliseconds on the wire; 0.0
-where there is none.
+means that no time is known.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ def _window_from(low: int, steps: tuple[int, ...]) -> tuple[int, ...]:
         raise ProtocolError(f"{len(steps)} offsets in a state's window; at most {MAX_WINDOW} fit")
     window = tuple(low - step for step in steps)
     if any(not 0 <= offset < _END for offset in window):
-        raise ProtocolError("a state's window has an offset that is none")
+        raise ProtocolError("a state's window has a value that is not an offset")
     return window
 
 

@@ -43,8 +43,8 @@ _ON_LOOPBACK = (
 class EmbeddedProxy:
     """RocketMQ 5.5.0's proxy in cluster mode on this machine, for tests and trials.
 
-    Its remoting port listens on 127.0.0.1 only, gRPC not at all. It ends with this process, however
-    that ends. One thread at a time.
+    Its remoting port listens on 127.0.0.1 only, and there is no gRPC port. It ends with this
+    process, however that ends. One thread at a time.
 
         with EmbeddedBroker() as broker, EmbeddedProxy(broker.namesrv) as proxy:
             producer = OrderlyProducer(namesrv=proxy.address)

@@ -71,7 +71,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests that need a real broker, where there is none."""
+    """Skip tests that need a real broker if the run uses the fake one."""
     if config.getoption("--orderly-broker") == "fake":
         for item in items:
             if item.get_closest_marker("broker") is not None:

@@ -1,9 +1,9 @@
-"""What an alert is made of: what is asked of Prometheus, for how long, what is said then.
+"""The parts of an alert: its query, how long it must hold, and its text.
 
-They stand on the group's figures, which the exporter has in every granularity, so an alert names a
-group and `orderly backlog explain` the queues. Comparisons keep all labels: two exporters of one
-cluster do not disturb each other. Whatever vanishes or is unknown is no series, and fires nothing;
-that the watching itself ended is what the alerts on the scan are for.
+Alerts use the group's figures, which the exporter has in every granularity. So an alert names a
+group, and `orderly backlog explain` the queues. Comparisons keep all labels, so two exporters of
+one cluster do not disturb each other. A value that vanishes or is unknown has no series, and fires
+nothing; the alerts on the scan report that the watching itself ended.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ ALL_GROUPS = (
             ("findings", of_group("findings")),
         ),
         width=WHOLE,
-        about="What is not known is empty. A group is drained when its slowest queue is.",
+        about="Unknown values are empty. A group is drained when its slowest queue is.",
     ),
     Panel("Backlog", "timeseries", ((NAMED, f"topk(20, {of_group('backlog_messages')})"),)),
     Panel(
@@ -108,7 +108,7 @@ ALL_GROUPS = (
         ((NAMED, f"topk(20, {of_group('drain_eta_seconds')} < Inf)"),),
         "s",
         red_above=at.DRAIN_ETA,
-        about="Of the slowest queue; groups that do not catch up at all are left out",
+        about="Of the slowest queue; groups that never catch up are left out",
     ),
 )
 

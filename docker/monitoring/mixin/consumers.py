@@ -31,8 +31,8 @@ CONSUMERS = (
         "2m",
         "5m",
         f"{GROUP}: no member has the broker's lock of {{{{ $value }}}} queue(s)",
-        "Without it nobody may consume: the queue's member does not get it, or the queue is"
-        " nobody's, or a dead member's, whose lock is free 60 s after its last renewal.",
+        "Without the lock nobody consumes. The queue's member does not get it, or no member has the"
+        " queue, or a dead member has it: its lock is free 60 s after the last renewal.",
     ),
     Alert(
         "OrderlyHandlerBlocked",
@@ -41,7 +41,7 @@ CONSUMERS = (
         "2m",
         "5m",
         f"{GROUP}: {{{{ $value }}}} queue(s) wait for a handler that does not return",
-        "A handler works on the first message and does not return; what is behind it waits.",
+        "A handler works on the first message and does not return. Later messages wait.",
     ),
     Alert(
         "OrderlyHeadSuspended",
@@ -50,7 +50,7 @@ CONSUMERS = (
         "10m",
         "5m",
         f"{GROUP}: {{{{ $value }}}} queue(s) try their first message again and again",
-        "The first message fails each time it is tried, and what is behind it waits.",
+        "The first message fails each time it is tried. Later messages wait.",
     ),
     Alert(
         "OrderlyRebalanceStorm",
@@ -70,8 +70,8 @@ CONSUMERS = (
         "30m",
         "10m",
         f"{GROUP}: {{{{ $value }}}} finding(s) about its members",
-        "Subscriptions that differ, members without queues, queues with two owners, or offsets of"
-        " topics it no longer subscribes to.",
+        "Its members' subscriptions differ, members have no queue, queues have two owners, or there"
+        " are offsets of topics that it no longer subscribes to.",
     ),
 )
 
@@ -94,7 +94,7 @@ SET_ASIDE = (
         "10m",
         f"{GROUP}: parked messages have not been stored again"
         " since {{ $value | humanizeDuration }}",
-        "Members store parked messages again before the broker deletes them by age; nobody did.",
+        "Members store parked messages again before the broker deletes them by age. None did so.",
     ),
     Alert(
         "OrderlyDeadLetters",
@@ -116,6 +116,6 @@ SET_ASIDE = (
         "0s",
         "15m",
         f"{GROUP}: {{{{ $value | humanize }}}} new dead letters in 15 minutes",
-        "Messages are given up in numbers, as when something that every handler needs is away.",
+        "Many messages are given up, as when something that every handler needs is down.",
     ),
 )

@@ -25,8 +25,8 @@ DELIVERY = (
         "5m",
         "5m",
         f"{GROUP} is about to lose messages",
-        "Most of the broker's retention has passed since the group's oldest unfinished message"
-        " was stored; what is left of it is a third of that message's age, or less.",
+        "The broker will soon delete the group's oldest unfinished message. The time left is a"
+        " third of that message's age, or less.",
     ),
     Alert(
         "OrderlyHeadTooOld",
@@ -34,8 +34,8 @@ DELIVERY = (
         f"orderly_group_head_age_seconds > {at.HEAD_AGE}",
         "5m",
         "5m",
-        f"{GROUP}: a message waits since {{{{ $value | humanizeDuration }}}}",
-        "The oldest unfinished message was stored that long ago, by the broker's own clock.",
+        f"{GROUP}: a message has waited for {{{{ $value | humanizeDuration }}}}",
+        "The oldest unfinished message was stored that long ago, by the broker's clock.",
     ),
     Alert(
         "OrderlyDrainTooSlow",
@@ -45,8 +45,8 @@ DELIVERY = (
         "30m",
         "10m",
         f"{GROUP}: its slowest queue needs {{{{ $value | humanizeDuration }}}} for its backlog",
-        "Consumed less what comes in, at the present pace; +Inf: at this pace never. A group has"
-        " caught up when its slowest queue has.",
+        "This is the backlog divided by the present rate (out minus in). +Inf means never at this"
+        " rate. A group has caught up when its slowest queue has.",
     ),
     Alert(
         "OrderlyBacklogGrowing",
@@ -63,7 +63,7 @@ DELIVERY = (
         in_state("STALL"),
         "5m",
         "5m",
-        f"{GROUP}: {{{{ $value }}}} queue(s) with a backlog stand still",
+        f"{GROUP}: {{{{ $value }}}} queue(s) with a backlog do not move",
         "There is a backlog, and nothing was committed or finished in the window.",
     ),
 )
@@ -76,8 +76,8 @@ OFFSETS = (
         "5m",
         "5m",
         f"{GROUP}: {{{{ $value }}}} queue(s) are committed beyond their end",
-        "The committed offset is above the maximum: the log was truncated, or the topic created"
-        " again, unseen. New messages are not consumed until the end has come up to it.",
+        "The committed offset is above the maximum: the log was truncated, or the topic was created"
+        " again without proof. New messages are not consumed until the end reaches the offset.",
     ),
     Alert(
         "OrderlyTopicRecreated",
@@ -85,9 +85,9 @@ OFFSETS = (
         in_state("RECREATED"),
         "0s",
         "15m",
-        f"{GROUP}: the topic of {{{{ $value }}}} queue(s) was deleted and made anew",
-        "Proven by store times. The group's offsets there count another topic: members of this"
-        " library that had the queues begin at the first message, others have to be set back.",
+        f"{GROUP}: the topic of {{{{ $value }}}} queue(s) was deleted and created again",
+        "Store times prove it. The group's offsets belong to the former topic. Members of this"
+        " library that had the queues begin at the first message. Other groups must be reset.",
     ),
     Alert(
         "OrderlyOffsetRewound",
@@ -106,7 +106,7 @@ OFFSETS = (
         "10m",
         "10m",
         "Topic {{ $labels.topic }}: its busiest queue gets {{ $value | humanize }} times the mean",
-        "A few keys, or a selector that spreads badly, fill one queue; it will be the last to be"
-        " consumed by group {{ $labels.group }}.",
+        "A few keys, or a selector that spreads badly, fill one queue. Group {{ $labels.group }}"
+        " will finish it last.",
     ),
 )

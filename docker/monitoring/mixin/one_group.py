@@ -140,7 +140,7 @@ ORDERED = (
             ("parked messages", of_queue("parked_messages")),
         ),
         width=WHOLE,
-        about="As the members tell; nobody can read the broker's table of locks",
+        about="As the members report it; nobody can read the broker's table of locks",
     ),
 )
 

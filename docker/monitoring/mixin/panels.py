@@ -1,7 +1,7 @@
-"""What a dashboard is made of: panels, and the expressions that most of them ask.
+"""The parts of a dashboard: panels, and the expressions that most of them use.
 
-`%(C)s`, `%(G)s` and `%(T)s` in an expression stand for the chosen clusters; the chosen groups in
-them; the chosen topics of those. `max by` makes one line of what two exporters say.
+In an expression, `%(C)s` is replaced by the chosen clusters, `%(G)s` by the chosen groups in them,
+and `%(T)s` by the chosen topics of those. `max by` makes one line of the values of two exporters.
 """
 
 from __future__ import annotations

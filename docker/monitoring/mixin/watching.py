@@ -33,7 +33,7 @@ WATCHING = (
         "2m",
         "5m",
         "Broker {{ $labels.broker }} does not answer",
-        "Queues on it are UNKNOWN to every group; those of other brokers are judged as before.",
+        "Its queues are UNKNOWN for every group. Queues of other brokers are judged as before.",
     ),
     Alert(
         "OrderlyBacklogUnknown",
@@ -42,7 +42,7 @@ WATCHING = (
         "10m",
         "5m",
         f"{GROUP}: {{{{ $value }}}} queue(s) cannot be judged",
-        "Their offsets could not be read though every broker answers; unknown is not 0.",
+        "Their offsets could not be read, although every broker answers.",
     ),
     Alert(
         "OrderlyBrokerClockOff",
@@ -51,7 +51,7 @@ WATCHING = (
         "15m",
         "15m",
         "Broker {{ $labels.broker }}: its clock is off by {{ $value | humanizeDuration }}",
-        "Its clock and the exporter's differ. Ages are taken on the broker's clock alone and stay"
-        " right; offsets by time (resets, retention) follow the broker's clock.",
+        "Its clock and the exporter's differ. Ages use only the broker's clock, so they stay right."
+        " Offsets by time (resets, retention) follow the broker's clock.",
     ),
 )

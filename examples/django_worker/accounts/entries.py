@@ -15,7 +15,7 @@ from orderly import Ack, Attempt, Outcome, Park
 
 
 class Entry(TypedDict):
-    """What a body says; the id is the sender's, and the same if it sends the entry again."""
+    """A message's body. The sender repeats an entry with the same id."""
 
     id: str
     cents: int
@@ -27,7 +27,7 @@ _BAD = dict.fromkeys((Account.DoesNotExist, DataError, KeyError, TypeError), "pa
 
 @orderly.listener(decode="json", on_error=_BAD, on_poison="park_key")
 def enter(entry: Entry, attempt: Attempt) -> Outcome:
-    """Book an entry. One of an account that is not there parks that account's entries."""
+    """Book an entry. If its account does not exist, the account's entries are parked."""
     if type(entry["id"]) is not str or type(entry["cents"]) is not int:  # 2.7, "5", true
         return Park("an entry's id is a text, its cents are a whole number")
     with _connection(), transaction.atomic():
@@ -40,7 +40,7 @@ def enter(entry: Entry, attempt: Attempt) -> Outcome:
 
 @contextmanager
 def _connection() -> Iterator[None]:
-    """As Django does around each request: nobody else does it on a consumer's threads.
+    """Do what Django does around each request; on a consumer's threads nothing else does.
 
     Without it a connection that the server has ended would fail for ever.
     """

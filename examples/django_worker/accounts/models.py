@@ -1,4 +1,4 @@
-"""Accounts, which entries were booked, and which message of each was the last one."""
+"""Accounts, their booked entries, and the last message of each account."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Applied(models.Model):
     recent = models.TextField(default="")
 
     class Meta:
-        """One row of a kind: the second of two owners that begin at once finds the first one's."""
+        """Each row is unique: of two owners that begin at once, the second finds the first's."""
 
         constraints: ClassVar = [
             models.UniqueConstraint(

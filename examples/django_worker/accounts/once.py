@@ -1,4 +1,4 @@
-"""Effects once, with Django's ORM: the rule is the library's, the row is a model of ours.
+"""Effects once, with Django's ORM: the library's rule, with a Django model as its row.
 
 `orderly.once.Once` does the same with SQLAlchemy. Here the row must be in Django's transaction, for
 that is where the effect is.
@@ -15,14 +15,14 @@ _NAMING = Naming(generation=0)
 
 
 def apply_once(attempt: Attempt) -> bool:
-    """Say whether the message's effect is still to be had, and note that it is.
+    """Return whether the message's effect must still happen, and note that it does.
 
     Call it inside of `transaction.atomic()`, and have the effect in there if it is true. False: the
     effect is there already; acknowledge.
 
     Raises:
         LockLost: another member has taken the queue over and been at work on the key.
-        QueueRecreated: the topic was deleted and made anew.
+        QueueRecreated: the topic was deleted and created again.
     """
     message = attempt.message
     place, came = _NAMING.place(message, attempt), arrival(message, attempt)

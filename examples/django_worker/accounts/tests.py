@@ -20,7 +20,7 @@ def cents(amount: object, name: str) -> dict[str, object]:
 
 
 class QueueOwnership:
-    """What a member has while a queue is its own; the token rises with each owner."""
+    """The context of a member that owns a queue; the token rises with each owner."""
 
     deadline = float("inf")
     lost = threading.Event()
@@ -55,13 +55,13 @@ def entry(offset: int, body: object, sent_as: str = "", stored: float = 1.0) -> 
 
 
 def book(message: ReceivedMessage, token: int = 1) -> object:
-    """Have the handler called by the owner with that token; returns the outcome."""
+    """Call the handler as the owner with that token; returns the outcome."""
     context = ConsumeContext(QUEUE, "accounts", key="a-1", ownership=QueueOwnership(token))
     return enter.run(message, context=context)
 
 
 class EntriesOnce(TestCase):
-    """An entry counts once, whoever delivers it how often."""
+    """An entry counts once, no matter who delivers it and how often."""
 
     def setUp(self) -> None:
         """One account."""
@@ -72,31 +72,31 @@ class EntriesOnce(TestCase):
         assert Account.objects.get(number="a-1").balance == cents
 
     def test_entries_are_booked(self) -> None:
-        """Each is."""
+        """Each entry is booked."""
         for offset, amount in enumerate((5, -3)):
             assert book(entry(offset, cents(amount, f"e{offset}"))) == Ack()
         self.assert_balance(2)
 
     def test_a_repeat_is_passed_over(self) -> None:
-        """It was delivered before a crash already."""
+        """It was already delivered before a crash."""
         for offset in (0, 1, 0, 1):
             assert book(entry(offset, cents(5, f"e{offset}"))) == Ack()
         self.assert_balance(10)
 
     def test_a_producers_retry_is_passed_over(self) -> None:
-        """It is stored twice, under the id that the producer gave it."""
+        """It is stored twice, with the id that the producer gave it."""
         for offset in (0, 1):
             assert book(entry(offset, cents(5, f"e{offset}"), sent_as="same")) == Ack()
         self.assert_balance(5)
 
     def test_what_the_sender_sends_again_is_passed_over(self) -> None:
-        """To the broker it is another message: only the entry's own id tells."""
+        """To the broker it is another message; only the entry's own id shows the repeat."""
         for offset in (0, 1):
             assert book(entry(offset, cents(5, "e0"))) == Ack()
         self.assert_balance(5)
 
     def test_a_stale_owner_books_nothing(self) -> None:
-        """Another member owns the queue and was at work on the account."""
+        """Another member owns the queue and has already changed the account."""
         book(entry(0, cents(5, "e0")), token=7)
         assert isinstance(book(entry(1, cents(5, "e1")), token=6), Suspend)
         self.assert_balance(5)
@@ -108,7 +108,7 @@ class EntriesOnce(TestCase):
         self.assert_balance(5)
 
     def test_a_bad_entry_parks_and_notes_nothing(self) -> None:
-        """The mended one, released, counts."""
+        """After the fix, the released entry counts."""
         amounts = [cents(amount, "e0") for amount in (2.7, True, "5", None)]
         for body in ({}, [], {"cents": 5}, {"id": 1, "cents": 5}, *amounts):
             assert isinstance(book(entry(0, body)), Park), body
@@ -116,6 +116,6 @@ class EntriesOnce(TestCase):
         self.assert_balance(5)
 
     def test_an_entry_of_an_unknown_account_parks(self) -> None:
-        """Until somebody opens it."""
+        """It stays parked until somebody opens the account."""
         Account.objects.all().delete()
         assert isinstance(book(entry(0, cents(5, "e0"))), Park)

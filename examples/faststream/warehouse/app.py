@@ -57,7 +57,7 @@ class Shelves:
         self._redis = redis
 
     async def book(self, move: Move, attempt: Attempt) -> Level:
-        """Count a move once, also if its message comes again; return the level after it."""
+        """Count a move once, even if its message comes again; return the level after it."""
         counted = ("INCRBY", f"stock:{attempt.key}", move.quantity)
         await once.apply_async(self._redis, attempt.message, attempt, counted)
         quantity = int(await self._redis.get(f"stock:{attempt.key}") or 0)
@@ -74,14 +74,14 @@ filled_in = apply_types(context__=app.context, cast=False, cast_result=False)
 async def book(
     move: Move, attempt: Attempt, shelves: Annotated[Shelves, Depends(Shelves)]
 ) -> Outcome:
-    """Book a move and tell everybody the new level; later ones of its product wait for it."""
+    """Book a move and publish the new level; later moves of the product wait for it."""
     await levels.publish(await shelves.book(move, attempt))
     return Ack()  # behind the effect, never in front of it
 
 
 @broker.subscriber("stock-levels")
 async def watch(level: Level, redis: Annotated[Redis, Context()], logger: Logger) -> None:
-    """Keep the list of what runs short: an ordinary FastStream subscriber."""
+    """Keep the list of products that run short: an ordinary FastStream subscriber."""
     change = redis.sadd if level.quantity < LOW else redis.srem
     await change("running-short", level.product)
     logger.info("%s: %d", level.product, level.quantity)
@@ -98,7 +98,7 @@ async def connect() -> None:
 
 @app.after_startup
 async def consume() -> None:
-    """Begin to consume: handlers may publish only once FastStream's brokers run."""
+    """Begin to consume: handlers can publish only once FastStream's brokers run."""
     client = running.enter_context(Client(ClientConfig.from_env()))
     config = ConsumerConfig.from_env(order="key", consume_from="first")
     consumer = OrderlyConsumer(GROUP, book, client=client, config=config)

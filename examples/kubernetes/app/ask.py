@@ -1,4 +1,4 @@
-"""Ask this pod's own probe, as `python ask.py /live`: exit code 0 if it is well.
+"""Ask this pod's own probe: `python ask.py /live` exits with 0 if it is healthy.
 
 For exec probes (`loopback/`). It has 4 s, less than `timeoutSeconds` of the probes.
 """
@@ -11,8 +11,8 @@ import sys
 
 
 def main(path: str) -> int:
-    """Print what it says; a connection that fails is exit code 1, too."""
-    # Not urllib: that would ask a proxy, where the environment names one.
+    """Print the answer; a failed connection is exit code 1, too."""
+    # Not urllib: it would ask a proxy if the environment names one.
     connection = http.client.HTTPConnection("127.0.0.1", int(os.environ["PROBE_PORT"]), timeout=4)
     connection.request("GET", path)
     answer = connection.getresponse()

@@ -61,14 +61,14 @@ OrderId = Annotated[str, Path(pattern="^[A-Za-z0-9-]{1,64}$")]
 
 
 class NewOrder(BaseModel):
-    """What an order is placed with."""
+    """The body of a request that places an order."""
 
     amount: Cents
 
 
 @app.put("/orders/{order_id}")
 async def place(order_id: OrderId, new: NewOrder, request: Request, response: Response) -> Any:
-    """Place an order. The caller chooses the id, so that it may ask again after a time-out."""
+    """Place an order. The caller chooses the id, so it can repeat the request after a time-out."""
     response.status_code = 201
     try:
         async with _engine(request).begin() as db:
@@ -83,7 +83,7 @@ async def place(order_id: OrderId, new: NewOrder, request: Request, response: Re
 
 @app.post("/orders/{order_id}/cancel")
 async def cancel(order_id: OrderId, request: Request) -> Any:
-    """Cancel an order that is not paid; again is the same as once."""
+    """Cancel an order that is not paid; repeating the request changes nothing."""
     async with _engine(request).begin() as db:
         await changes.cancel(db, order_id)
     order = await _order(request, order_id)
@@ -100,7 +100,7 @@ async def show(order_id: OrderId, request: Request) -> Any:
 
 @app.get("/live")
 async def live(request: Request) -> Any:
-    """Whether a restart would not help: asks nobody outside of the process."""
+    """Whether the process is healthy, so that no restart is needed; asks nobody outside of it."""
     health = request.app.state.consumer.health()
     if not (health.live and request.app.state.relay.alive):
         raise HTTPException(
@@ -111,7 +111,7 @@ async def live(request: Request) -> Any:
 
 @app.get("/ready")
 async def ready(request: Request) -> Any:
-    """Whether it can take orders: that needs the database, and no broker."""
+    """Whether it can take orders: that needs the database, but no broker."""
     try:
         async with _engine(request).connect() as db:
             await db.execute(select(1))

@@ -1,4 +1,4 @@
-"""What may happen to an order. Each change writes its event into the outbox, in one transaction.
+"""The changes of an order. Each change writes its event into the outbox, in one transaction.
 
 Each is one UPDATE with its own condition, so two at once of one order run one after the other, and
 rows of the outbox that are of one order have the order of its changes.
@@ -39,12 +39,12 @@ async def place(db: AsyncConnection, order_id: str, amount: int) -> RowMapping:
 
 
 async def cancel(db: AsyncConnection, order_id: str) -> bool:
-    """Cancel an order; False if it is not there, or no longer to be cancelled."""
+    """Cancel an order; False if it does not exist, or can no longer be cancelled."""
     return await _change(db, order_id, orders.c.status == "placed", status="cancelled")
 
 
 async def pay(db: AsyncConnection, order_id: str, payment_id: str, cents: int) -> None:
-    """Book a payment, however often it was sent, once.
+    """Book a payment once, however often it was sent.
 
     One for a cancelled order is booked as well, for the money is there.
 

@@ -1,4 +1,4 @@
-"""Payments come from another system, in order by order, and are booked once."""
+"""Payments come from another system, in order for each order, and are booked once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cents = Annotated[int, Field(strict=True, gt=0, le=10**15)]
 
 
 class Payment(BaseModel):
-    """What a body says; the id is the sender's, and the same if it sends the payment again."""
+    """A message's body. The sender repeats a payment with the same id."""
 
     id: Annotated[str, Field(pattern="^[A-Za-z0-9-]{1,64}$")]
     cents: Cents

@@ -1,4 +1,4 @@
-"""Sends what the outbox holds: events of one order in their order, each at least once.
+"""Sends the events in the outbox: in order for each order, each at least once.
 
 One relay at a time sends, however many processes there are. A row is deleted after it was sent, so
 one that is killed in between leaves it to be sent again: receivers look at the event's version. A
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Relay:
-    """Runs as a task from `async with` on; its end waits for the turn that it is in.
+    """Runs as a task inside `async with`; leaving it waits for the current turn.
 
     Args:
         engine: of the database with the outbox.
@@ -49,7 +49,7 @@ class Relay:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs; a defect would have ended it."""
+        """Whether it runs; only a defect ends it."""
         return self._task is not None and not self._task.done()
 
     async def __aenter__(self) -> Self:
@@ -65,7 +65,7 @@ class Relay:
         try:
             while not self._stop.is_set():
                 await self._step()
-        except Exception:  # a defect; /live and /health tell of it, too
+        except Exception:  # a defect; /live and /health report it, too
             log.exception("the relay ends")
             raise
 
@@ -84,7 +84,7 @@ class Relay:
             await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def turn(self) -> int:
-        """Send the oldest rows that need not wait; returns how many there were."""
+        """Send the oldest rows that do not have to wait; returns how many there were."""
         async with self._engine.begin() as db:
             if not await _is_mine(db):
                 return 0
@@ -107,7 +107,7 @@ class Relay:
         return sent, [events[count] for events, count in orders if count < len(events)]
 
     async def _send_in_turn(self, events: Sequence[RowMapping]) -> int:
-        """Send the events of one order up to the first that fails; returns how many were sent."""
+        """Send the events of one order up to the first failure; returns how many were sent."""
         for sent, row in enumerate(events):
             message = Message(self._topic, row["body"].encode(), sharding_key=row["order_id"])
             try:
@@ -122,7 +122,7 @@ class Relay:
 
 
 def _due(now: float) -> Select[Any]:
-    """The oldest rows of orders of which none waits."""
+    """The oldest rows of orders that do not wait after a failure."""
     waiting = select(outbox.c.order_id).where(outbox.c.not_before > now)
     free = select(outbox).where(outbox.c.order_id.not_in(waiting))
     return free.order_by(outbox.c.id).limit(BATCH)

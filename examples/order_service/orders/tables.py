@@ -1,4 +1,4 @@
-"""The tables: the orders, which payments were booked, and what is to be told."""
+"""The tables: the orders, the booked payments, and the events to send."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def client(orderly_namesrv: str) -> Iterator[Client]:
 
 
 class Carrier:
-    """Notes what it is told; fails as often as it shall."""
+    """Notes each call; fails as often as the test says."""
 
     def __init__(self, failures: int = 0) -> None:
         self.told: queue.Queue[tuple[str, str]] = queue.Queue()
@@ -31,7 +31,7 @@ class Carrier:
         self.told.put((order, step))
 
     def next(self, count: int) -> list[tuple[str, str]]:
-        """Return what it is told next. A queue waits, so no test sleeps."""
+        """Return the next call. A queue waits, so no test sleeps."""
         return [self.told.get(timeout=30) for _ in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Faults to order, on a fake broker of each test's own."""
+"""Faults on demand; each test has a fake broker of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKED = Message("orders", b'{"name": "packed"}', sharding_key="order-1001")
 
 @pytest.fixture
 def client(orderly_fake):
-    """A client of the fake, which has a topic."""
+    """A client of the fake broker, which has a topic."""
     orderly_fake.create_topic("orders", queues=4)
     with Client(namesrv=orderly_fake.namesrv) as client:
         yield client

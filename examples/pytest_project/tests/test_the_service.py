@@ -1,4 +1,4 @@
-"""The whole way, through a broker: the fake, or with --orderly-broker=embedded a real one."""
+"""The whole way through a broker: the fake one, or with --orderly-broker=embedded a real one."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class _Start:
         """Check everything; the results are in `findings`."""
         group = self._wanted.group
         for topic in self._wanted.topics:
-            with contextlib.suppress(OrderlyError):  # reported below; a proxy's routes tell whom
+            with contextlib.suppress(OrderlyError):  # reported below; a proxy's routes say whom
                 self._client.routes.get(topic)  # to ask for members
         members = None if group is None else self._members(group)
         topics = self._wanted.topics or ((group and self._topics_of(group, members)) or ())

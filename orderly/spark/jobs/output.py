@@ -32,7 +32,7 @@ def require_format(spark: SparkSession, table_format: str) -> None:
     """See before any work that tables can be written.
 
     Raises:
-        ConfigError: a format that is none, or Delta in a session without it.
+        ConfigError: an unknown format, or Delta in a session without it.
     """
     if table_format not in FORMATS:
         raise ConfigError(f"tables are {' or '.join(FORMATS)}, not {table_format!r}")

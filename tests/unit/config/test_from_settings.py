@@ -66,8 +66,8 @@ def test_without_a_file_there_is_the_environment():
     [
         (None, "does not exist"),
         ("namesrv = ", "is not TOML"),
-        ("namesvr = 'a:1'", "namesvr is no setting"),
-        ("[contexts.prod]\nsecret_kye = 'hunter2'", "contexts.prod.secret_kye is no setting"),
+        ("namesvr = 'a:1'", "namesvr is not a setting"),
+        ("[contexts.prod]\nsecret_kye = 'hunter2'", "contexts.prod.secret_kye is not a setting"),
         ("namesrv = 'a:1'\naccess_key = 'a'\nsecret_key = 42", "secret_key must be a str"),
         ("[namesrv]\na = 1", "must be a value, not a table"),
     ],

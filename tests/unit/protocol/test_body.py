@@ -198,7 +198,7 @@ def test_none_is_null_or_left_out():
         ({"id": None}, "'id' is not a string: None"),
         ({"id": 5}, "'id' is not a string: 5"),
         ({"colour": None}, "'colour' is not a string: None"),
-        ({"colour": "B"}, "'colour' is no Colour: 'B'"),
+        ({"colour": "B"}, "'colour' is not a Colour: 'B'"),
         ({"numOf": True}, "'numOf' is not a 64-bit integer: True"),
         ({"numOf": -1}, "'numOf' is -1; 0 to 65536 queues are possible"),
         ({"numOf": 65537}, "'numOf' is 65537; 0 to 65536 queues are possible"),

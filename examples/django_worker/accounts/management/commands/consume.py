@@ -12,12 +12,12 @@ from orderly.consumer.probe import Probe
 
 
 class Command(BaseCommand):
-    """Books entries until it is told to end (SIGTERM, ^C)."""
+    """Books entries until SIGTERM or Ctrl-C."""
 
     help = "Consumes a topic of entries, those of an account in their order."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Say what may be chosen; the rest is ORDERLY_… in the environment."""
+        """Define the options; all other settings are ORDERLY_… in the environment."""
         parser.add_argument("--group", default="accounts")
         parser.add_argument("--topic", default="entries")
         parser.add_argument("--probe-port", type=int, default=8080, help="0: any free one")
