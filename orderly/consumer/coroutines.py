@@ -229,7 +229,8 @@ class Coroutines(Engine):
             await _in_thread(self._suspect_runs.close, held)
 
     async def _handle(self, held: HeldQueue, batch: Batch) -> None:
-        with Burst(self._session, held, batch) as burst:
+        size, statistics = self._session.config.batch_size, self._session.statistics
+        with Burst(held, batch, size, statistics) as burst:
             while messages := burst.next_call():
                 burst.called = await self._caller.call_async(held, messages, batch.key)
         called = burst.outcome

@@ -25,7 +25,7 @@ from orderly.consumer.handler_caller import Called, Caller, LaneTask, next_call
 from orderly.consumer.parking import Parker
 from orderly.consumer.rate_gate import RateGate
 from orderly.consumer.session import HeldQueue, Session
-from orderly.consumer.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType, Statistics
 from orderly.consumer.suspect_runs import SuspectRuns
 from orderly.log import get_logger, where
 from orderly.model import ReceivedMessage
@@ -252,7 +252,8 @@ class Worker(Engine):
             self._suspect_runs.close(held)
 
     def _handle(self, held: HeldQueue, batch: Batch) -> None:
-        with Burst(self._session, held, batch) as burst:
+        size, statistics = self._session.config.batch_size, self._session.statistics
+        with Burst(held, batch, size, statistics) as burst:
             while messages := burst.next_call():
                 burst.called = self._caller.call(held, messages, batch.key)
         self._finisher.finish(held, batch, burst.outcome)
@@ -300,9 +301,10 @@ class Burst:
     or to none; `Finisher.finish` does the rest.
 
     Args:
-        session: the consumer's shared state.
         held: the queue.
         batch: taken from it.
+        size: messages of one call at most.
+        statistics: where the calls are counted, those that went well together.
 
     Attributes:
         called: what the last call came to; set after each.
@@ -316,18 +318,18 @@ class Burst:
         "_messages",
         "_plain",
         "_seconds",
-        "_session",
         "_size",
         "_spent",
+        "_statistics",
         "called",
     )
 
-    def __init__(self, session: Session, held: HeldQueue, batch: Batch) -> None:
-        self._session = session
+    def __init__(self, held: HeldQueue, batch: Batch, size: int, statistics: Statistics) -> None:
         self._held = held
         self._batch = batch
         self._messages = batch.messages
-        self._size = session.config.batch_size
+        self._size = size
+        self._statistics = statistics
         self._end = 0
         self._spent = 0.0
         self._calls = self._plain = 0  # of the plain successes: how many, and their messages
@@ -380,7 +382,7 @@ class Burst:
         self, kind: ReturnType, calls: int, messages: int, seconds: float, *, ok: bool = True
     ) -> None:
         topic = self._held.queue.topic
-        self._session.statistics.consumed(topic, messages, seconds, kind, now(), ok=ok, calls=calls)
+        self._statistics.consumed(topic, messages, seconds, kind, now(), ok=ok, calls=calls)
 
     def __exit__(
         self,
