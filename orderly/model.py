@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, fields, make_dataclass, replace
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, ClassVar, Protocol, Self, final
 
 from orderly.errors import UndecodableBody
 from orderly.namespace import first_topic, unwrap
@@ -29,30 +29,42 @@ class MessageQueue:
         return f"{self.topic}/{self.broker_name}/{self.queue_id}"
 
 
-class _ReadLate:
-    """Fields that a pull brought and nobody looked at yet are read when somebody does.
+class Unread(Protocol):
+    """Reads what a pull brought of a message and nobody looked at yet."""
 
-    Most handlers look at the body, and at nothing else: a pull is read in a third of the time.
-    """
+    def properties(self, data: bytes) -> dict[str, str]:
+        """Read the properties."""
 
-    __slots__ = ("_read",)
-    _read: Callable[[ReceivedMessage, str], Mapping[str, Any]]
-
-    if not TYPE_CHECKING:  # or no misspelt attribute would be found
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for a slot that is unset; two threads at once write the same."""
-            values = {} if name == "_read" or name[:2] == "__" else self._read(self, name)
-            if name not in values:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            for field_name, value in values.items():
-                object.__setattr__(self, field_name, value)
-            return values[name]
+    def rest(self, data: bytes) -> Rest:
+        """Read the rest of the head."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedMessage(_ReadLate):
-    """A message as the broker stored it.
+# offset_message_id, born_time, store_time, born_host, store_host, flag, physical_offset
+Rest = tuple[str, float, float, str, str, int, int]
+
+_NAMES = (
+    "queue",
+    "queue_offset",
+    "body",
+    "properties",
+    "message_id",
+    "offset_message_id",
+    "born_time",
+    "store_time",
+    "born_host",
+    "store_host",
+    "reconsume_times",
+    "flag",
+    "sys_flag",
+    "physical_offset",
+    "stored_size",
+    "namespace",
+    "held_size",
+)
+
+
+class ReceivedMessage:
+    """A message as the broker stored it. Like a frozen dataclass, `dataclasses.replace` included.
 
     Times are seconds since the epoch, by the clock of the host that wrote them. `queue_offset` is
     authoritative: filtered pulls have gaps. `message_id` is the sender's id (UNIQ_KEY), which stays
@@ -61,28 +73,70 @@ class ReceivedMessage(_ReadLate):
     this process, with its body unpacked and all fields used (0: no orderly consumer pulled it).
     """
 
-    queue: MessageQueue
-    queue_offset: int
-    body: bytes
-    properties: Mapping[str, str]
-    message_id: str
-    offset_message_id: str
-    born_time: float
-    store_time: float
-    born_host: str
-    store_host: str
-    reconsume_times: int
-    flag: int
-    sys_flag: int
-    physical_offset: int
-    stored_size: int
-    namespace: str = ""
-    held_size: int = field(default=0, repr=False, compare=False)
+    # Most handlers look at the body, and at nothing else: what a pull brought besides is kept as
+    # bytes until somebody does. Two threads that read it at once write the same.
+    __slots__ = (
+        "_body",
+        "_head",
+        "_held_size",
+        "_message_id",
+        "_namespace",
+        "_properties",
+        "_queue",
+        "_queue_offset",
+        "_reconsume_times",
+        "_rest",
+        "_stored_size",
+        "_sys_flag",
+        "_text",
+        "_unread",
+    )
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = {
+        field.name: field for field in fields(make_dataclass("_", _NAMES))
+    }
+
+    def __init__(  # noqa: PLR0917 - as the order has been since it was a dataclass
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        body: bytes,
+        properties: Mapping[str, str],
+        message_id: str,
+        offset_message_id: str,
+        born_time: float,
+        store_time: float,
+        born_host: str,
+        store_host: str,
+        reconsume_times: int,
+        flag: int,
+        sys_flag: int,
+        physical_offset: int,
+        stored_size: int,
+        namespace: str = "",
+        held_size: int = 0,
+    ) -> None:
+        self._queue = queue
+        self._queue_offset = queue_offset
+        self._body = body
+        self._reconsume_times = reconsume_times
+        self._sys_flag = sys_flag
+        self._stored_size = stored_size
+        self._held_size = held_size
+        self._namespace = namespace
+        self._unread: Unread | None = None
+        self._head = self._text = b""
+        self._properties: Mapping[str, str] | None = properties
+        self._message_id: str | None = message_id
+        self._rest: Rest | None = (
+            offset_message_id, born_time, store_time, born_host, store_host, flag, physical_offset,
+        )  # fmt: skip
 
     @classmethod
     def read_late(  # noqa: PLR0917 - by place, since it is called for each message
         cls,
-        read: Callable[[ReceivedMessage, str], Mapping[str, Any]],
+        unread: Unread,
+        head: bytes,
+        text: bytes,
         queue: MessageQueue,
         queue_offset: int,
         body: bytes,
@@ -90,12 +144,13 @@ class ReceivedMessage(_ReadLate):
         sys_flag: int,
         stored_size: int,
         held_size: int,
-    ) -> ReceivedMessage:
+    ) -> Self:
         """Make a message of which only these fields are read so far.
 
         Args:
-            read: (message, name of a field) -> values of that field, and of others that were as
-                cheap; {} if there is no property of that name.
+            unread: reads the others from `head` and `text`.
+            head: bytes.
+            text: bytes, of the properties.
             queue: this field and the next ones are known already.
             queue_offset: as in the class.
             body: decompressed.
@@ -104,27 +159,150 @@ class ReceivedMessage(_ReadLate):
             stored_size: bytes.
             held_size: bytes.
         """
-        message = object.__new__(cls)
-        keep = object.__setattr__  # it is frozen for all others
-        keep(message, "_read", read)
-        keep(message, "queue", queue)
-        keep(message, "queue_offset", queue_offset)
-        keep(message, "body", body)
-        keep(message, "reconsume_times", reconsume_times)
-        keep(message, "sys_flag", sys_flag)
-        keep(message, "stored_size", stored_size)
-        keep(message, "held_size", held_size)
-        keep(message, "namespace", "")
-        return message
+        self = cls.__new__(cls)
+        self._queue = queue
+        self._queue_offset = queue_offset
+        self._body = body
+        self._reconsume_times = reconsume_times
+        self._sys_flag = sys_flag
+        self._stored_size = stored_size
+        self._held_size = held_size
+        self._namespace = ""
+        self._unread = unread
+        self._head = head
+        self._text = text
+        self._properties = self._message_id = self._rest = None
+        return self
+
+    def _read_rest(self) -> Rest:
+        rest = self._rest
+        if rest is None:
+            assert self._unread is not None, "it was given, or is to be read"
+            rest = self._rest = self._unread.rest(self._head)
+        return rest
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue it was pulled from."""
+        return self._queue
+
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the queue."""
+        return self._queue_offset
+
+    @property
+    def body(self) -> bytes:
+        """What the sender put in, unpacked."""
+        return self._body
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the sender, its client and the broker noted on it."""
+        found = self._properties
+        if found is None:
+            assert self._unread is not None, "it was given, or is to be read"
+            found = self._properties = self._unread.properties(self._text)
+        return found
+
+    @property
+    def message_id(self) -> str:
+        """The sender's id (UNIQ_KEY), or `offset_message_id` if it gave none."""
+        found = self._message_id
+        if found is None:
+            found = self.properties.get("UNIQ_KEY") or self.offset_message_id
+            self._message_id = found
+        return found
+
+    @property
+    def offset_message_id(self) -> str:
+        """Names the stored copy."""
+        return self._read_rest()[0]
+
+    @property
+    def born_time(self) -> float:
+        """When it was made (seconds since the epoch)."""
+        return self._read_rest()[1]
+
+    @property
+    def store_time(self) -> float:
+        """When it was stored (seconds since the epoch)."""
+        return self._read_rest()[2]
+
+    @property
+    def born_host(self) -> str:
+        """Who sent it ("host:port")."""
+        return self._read_rest()[3]
+
+    @property
+    def store_host(self) -> str:
+        """Who stored it ("host:port")."""
+        return self._read_rest()[4]
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was tried before."""
+        return self._reconsume_times
+
+    @property
+    def flag(self) -> int:
+        """The sender's own number."""
+        return self._read_rest()[5]
+
+    @property
+    def sys_flag(self) -> int:
+        """Bits that say how it is stored."""
+        return self._sys_flag
+
+    @property
+    def physical_offset(self) -> int:
+        """Its place in the broker's log."""
+        return self._read_rest()[6]
+
+    @property
+    def stored_size(self) -> int:
+        """Bytes at the broker."""
+        return self._stored_size
+
+    @property
+    def namespace(self) -> str:
+        """The one it was consumed in, or ""."""
+        return self._namespace
+
+    @property
+    def held_size(self) -> int:
+        """About the bytes of memory that it takes here."""
+        return self._held_size
 
     def changed(self, **fields: Any) -> Self:
         """Return the same message with other values of some fields."""
         return replace(self, **fields)
 
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in _NAMES])
+
+    def __eq__(self, other: object) -> bool:
+        """All fields count but `held_size`."""
+        if other.__class__ is not self.__class__ or not isinstance(other, ReceivedMessage):
+            return NotImplemented
+        return self._values()[:-1] == other._values()[:-1]
+
+    def __hash__(self) -> int:
+        """Properties cannot be hashed, most often; then neither can it."""
+        return hash(self._values()[:-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it: worker processes get it, too."""
+        return type(self), self._values()
+
+    def __repr__(self) -> str:
+        shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in _NAMES[:-1]])
+        return f"{type(self).__name__}({shown})"
+
     @property
     def raw_body(self) -> bytes:
         """The body; if it cannot be read, its bytes as they are stored."""
-        return self.body
+        return self._body
 
     @property
     def topic(self) -> str:
@@ -164,26 +342,39 @@ class UndecodableMessage(ReceivedMessage):
         retriable: True: it can be read once an extra is installed.
     """
 
-    __slots__ = ("retriable", "stored", "why")
-    stored: ReceivedMessage
-    why: str
-    retriable: bool
+    __slots__ = ("_retriable", "_stored", "_why")
 
     def __init__(self, stored: ReceivedMessage, why: str, retriable: bool = False) -> None:
-        keep = object.__setattr__  # it is frozen
-        keep(self, "_read", _read_stored)
-        keep(self, "stored", stored)
-        keep(self, "why", why)
-        keep(self, "retriable", retriable)
+        super().__init__(**{name: getattr(stored, name) for name in _NAMES})
+        self._stored = stored
+        self._why = why
+        self._retriable = retriable
+
+    @property
+    def stored(self) -> ReceivedMessage:
+        """The same message with the body as it is stored."""
+        return self._stored
+
+    @property
+    def why(self) -> str:
+        """Why it cannot be read, for people."""
+        return self._why
+
+    @property
+    def retriable(self) -> bool:
+        """True: it can be read once an extra is installed."""
+        return self._retriable
+
+    @property
+    def body(self) -> bytes:
+        """Raises UndecodableBody."""
+        place = f"offset {self.queue_offset} of {self.queue}"
+        text = f"the body of the message at {place} cannot be read: {self.why}"
+        raise UndecodableBody(text, retriable=self.retriable)
 
     def changed(self, **fields: Any) -> Self:
         """Return the same message with other values of some fields."""
         return type(self)(self.stored.changed(**fields), self.why, self.retriable)
-
-    @property
-    def raw_body(self) -> bytes:
-        """The body's bytes as they are stored."""
-        return self.stored.body
 
     def __eq__(self, other: object) -> bool:
         """Equal are equal ones that cannot be read for the same reason."""
@@ -202,16 +393,6 @@ class UndecodableMessage(ReceivedMessage):
     def __repr__(self) -> str:
         """Show it with the bytes as they are stored."""
         return f"{type(self).__name__}({self.stored!r}, {self.why!r})"
-
-
-def _read_stored(message: ReceivedMessage, name: str) -> Mapping[str, Any]:
-    """Read what `UndecodableMessage` does not have itself."""
-    assert isinstance(message, UndecodableMessage), "only its `_read` is this"
-    if name == "body":
-        place = f"offset {message.queue_offset} of {message.queue}"
-        text = f"the body of the message at {place} cannot be read: {message.why}"
-        raise UndecodableBody(text, retriable=message.retriable)
-    return {name: getattr(message.stored, name)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,9 +200,10 @@ class Coroutines(Engine):
         while (batch := self._take(held)) is not None:
             run.batch = batch
             await self._work(held, batch)
-            if held.owned.wants_bodies(now()):
+            moment = now()
+            if held.owned.wants_bodies(moment):
                 self._reopened(held)
-            if now() - turn >= TURN:
+            if moment - turn >= TURN:
                 await asyncio.sleep(0)
                 turn = now()
                 if self._waiting and held.owned.dropped is None:
@@ -228,7 +229,8 @@ class Coroutines(Engine):
             await _in_thread(self._suspect_runs.close, held)
 
     async def _handle(self, held: HeldQueue, batch: Batch) -> None:
-        with Burst(held, batch, self._session.config.batch_size) as burst:
+        size, statistics = self._session.config.batch_size, self._session.statistics
+        with Burst(held, batch, size, statistics) as burst:
             while messages := burst.next_call():
                 burst.called = await self._caller.call_async(held, messages, batch.key)
         called = burst.outcome
@@ -244,6 +246,7 @@ class Coroutines(Engine):
                 called = await self._caller.call_async(
                     held, wanted.messages, batch.key, wanted.mode
                 )
+                self._caller.count(called)
         self._end_lane_task(held, batch)
 
 

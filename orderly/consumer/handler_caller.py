@@ -28,6 +28,7 @@ from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.fingerprint import Fingerprint, answered, fingerprint
 from orderly.ordering.results import (
     FAILURE,
+    PLAIN_SUCCESS,
     Ack,
     ConsumeResult,
     DeadLetter,
@@ -47,22 +48,14 @@ class Mode(Enum):
     DRY_RUN = "a parked message that is only tried"
 
 
-@dataclass(slots=True)  # not frozen: three times as fast to make, once a message
-class StartedCall:
-    """A call that has begun; `conclude` ends it."""
-
-    held: HeldQueue
-    messages: tuple[ReceivedMessage, ...]
-    context: ConsumeContext
-    at: float
-
-
-@dataclass(slots=True)
 class Called:
-    """What a call came to.
+    """A call: from `begin` on what it is about, and after `conclude` what it came to.
 
     Attributes:
+        held: the queue.
+        messages: what the handler is given.
         context: with what the handler set in it.
+        at: when it began (seconds).
         kind: how it ended.
         answer: what the handler returned, or the exception it raised.
         seconds: how long it took.
@@ -72,13 +65,37 @@ class Called:
             or there is nothing to wait for.
     """
 
-    context: ConsumeContext
-    kind: ReturnType
-    answer: object
-    seconds: float
-    result: ConsumeResult | None
-    effect: Effect
-    wait: float | None
+    __slots__ = (
+        "answer",
+        "at",
+        "context",
+        "effect",
+        "held",
+        "kind",
+        "messages",
+        "result",
+        "seconds",
+        "wait",
+    )
+
+    def __init__(
+        self,
+        held: HeldQueue,
+        messages: tuple[ReceivedMessage, ...],
+        context: ConsumeContext,
+        at: float,
+    ) -> None:
+        self.held = held
+        self.messages = messages
+        self.context = context
+        self.at = at
+        # What nearly every call comes to.
+        self.kind = ReturnType.SUCCESS
+        self.answer: object = None
+        self.seconds = 0.0
+        self.result: ConsumeResult | None = ConsumeResult.SUCCESS
+        self.effect = PLAIN_SUCCESS
+        self.wait: float | None = None
 
 
 class Caller:
@@ -92,6 +109,7 @@ class Caller:
     def __init__(self, session: Session, handler: Handler | AsyncHandler) -> None:
         self._session = session
         self._handler = handler
+        self._hooks = session.hooks
         self._longest_suspend = session.config.longest_suspend
         self._consume_timeout = session.config.consume_timeout
 
@@ -136,6 +154,7 @@ class Caller:
         except asyncio.CancelledError as error:
             called = self.conclude(started, error)
             if asked_to_stop():
+                self.count(called)
                 raise
             return called
         except (GeneratorExit, KeyboardInterrupt):
@@ -150,7 +169,7 @@ class Caller:
         batch: Sequence[ReceivedMessage],
         key: Hashable | None = None,
         mode: Mode = Mode.LIVE,
-    ) -> StartedCall:
+    ) -> Called:
         """Make the context, call the hook "before" and note the time; never raises."""
         session = self._session
         context = ConsumeContext(
@@ -167,39 +186,53 @@ class Caller:
         )
         # A tuple: what the handler does to its batch must not change ours.
         messages = tuple(batch)
-        if session.hooks.before is not None:
-            session.hooks.call("before", held.log, messages, context)
-        return StartedCall(held, messages, context, now())
+        if self._hooks.before is not None:
+            self._hooks.call("before", held.log, messages, context)
+        return Called(held, messages, context, now())
 
-    def conclude(self, started: StartedCall, answer: object) -> Called:
-        """Read the answer, count the call and call the hook "after"; never raises.
+    def conclude(self, called: Called, answer: object) -> Called:
+        """Read the answer and call the hook "after"; never raises.
 
         Args:
-            started: of this call.
+            called: as `begin` made it.
             answer: what the handler returned, or the exception it raised.
         """
-        ended, context, session = now(), started.context, self._session
-        seconds = ended - started.at
-        result = self._read(started, answer)
-        effect = FAILURE if result is None else self._effect(started, result)
-        kind = self._kind(answer, effect, seconds)
-        session.statistics.consumed(
-            context.message_queue.topic,
-            len(started.messages),
-            seconds,
-            kind,
-            ended,
-            ok=not effect.suspend,
-        )
+        ended, context = now(), called.context
+        called.answer = answer
+        called.seconds = ended - called.at
+        if (
+            answer is not ConsumeResult.SUCCESS
+            or context.auto_commit is not True
+            or context.names_some
+            or called.seconds >= self._consume_timeout
+        ):
+            self._conclude_any(called, answer)
         if not (context.replayed or context.dry_run):
-            _note(started, answer, effect, ended)
-        if session.hooks.after is not None:
-            consumed = Consumed(kind, answer, seconds)
-            session.hooks.call("after", started.held.log, started.messages, context, consumed)
-        wait = context.suspend_seconds if effect.suspend else None
-        return Called(context, kind, answer, seconds, result, effect, wait)
+            _note(called, answer, ended)
+        if self._hooks.after is not None:
+            consumed = Consumed(called.kind, answer, called.seconds)
+            self._hooks.call("after", called.held.log, called.messages, context, consumed)
+        return called
 
-    def _read(self, started: StartedCall, answer: object) -> ConsumeResult | None:
+    def _conclude_any(self, called: Called, answer: object) -> None:
+        """Conclude what may be no plain success."""
+        called.result = result = self._read(called, answer)
+        called.effect = FAILURE if result is None else self._effect(called, result)
+        called.kind = self._kind(answer, called.effect, called.seconds)
+        called.wait = called.context.suspend_seconds if called.effect.suspend else None
+
+    def count(self, called: Called) -> None:
+        """Count a concluded call in the statistics; those of a burst are counted together."""
+        self._session.statistics.consumed(
+            called.context.message_queue.topic,
+            len(called.messages),
+            called.seconds,
+            called.kind,
+            called.at + called.seconds,
+            ok=not called.effect.suspend,
+        )
+
+    def _read(self, started: Called, answer: object) -> ConsumeResult | None:
         """The answer as one of Java's four; None: a failure, which is logged."""
         match answer:
             case ConsumeResult():
@@ -219,7 +252,7 @@ class Caller:
                 self._log_failure(started, answer)
                 return None
 
-    def _log_failure(self, started: StartedCall, answer: object) -> None:
+    def _log_failure(self, started: Called, answer: object) -> None:
         match answer:
             case Fail(reason):
                 self._warn(started, "handler.answered_fail", reason=reason)
@@ -235,7 +268,7 @@ class Caller:
                 what = type_text(answer)
                 self._warn(started, "handler.returned_no_outcome", answer=what, hint=hint)
 
-    def _suspend(self, started: StartedCall, seconds: float | None) -> ConsumeResult | None:
+    def _suspend(self, started: Called, seconds: float | None) -> ConsumeResult | None:
         if seconds is None:
             return ConsumeResult.SUSPEND
         try:
@@ -244,7 +277,7 @@ class Caller:
             self._warn(started, "handler.wait_too_long", error=str(error))
             return None
 
-    def _effect(self, started: StartedCall, result: ConsumeResult) -> Effect:
+    def _effect(self, started: Called, result: ConsumeResult) -> Effect:
         context = started.context
         if not isinstance(context.auto_commit, bool):
             self._warn(started, "handler.auto_commit_no_bool", value=type_text(context.auto_commit))
@@ -272,16 +305,16 @@ class Caller:
             return ReturnType.TIME_OUT
         return ReturnType.FAILED if effect.suspend else ReturnType.SUCCESS
 
-    def _warn(self, started: StartedCall, event: str, **fields: object) -> None:
+    def _warn(self, started: Called, event: str, **fields: object) -> None:
         held, key = started.held, started.context.key
         at = log_context(self._session.group, held, started.messages[0], key)
         held.log.warning(event, **at, **fields)
 
 
-def _note(started: StartedCall, answer: object, effect: Effect, ended: float) -> None:
+def _note(started: Called, answer: object, ended: float) -> None:
     """Note how the call failed, or that it did not, for those who ask what the queue waits for."""
     failures, context = started.held.failures, started.context
-    if not effect.suspend:
+    if not started.effect.suspend:
         failures.succeeded(context.key)
         return
     left = _unsettled(started)
@@ -296,7 +329,7 @@ def _fingerprint(answer: object) -> Fingerprint:
     return answered(answer.name if isinstance(answer, ConsumeResult) else type(answer).__name__)
 
 
-def _unsettled(started: StartedCall) -> tuple[ReceivedMessage, ...]:
+def _unsettled(started: Called) -> tuple[ReceivedMessage, ...]:
     """What the handler named neither done nor untried."""
     settled = started.context.finished | started.context.untried
     return tuple(m for m in started.messages if m.queue_offset not in settled)

@@ -65,23 +65,32 @@ class Statistics:
         self._adding = threading.Lock()
 
     def consumed(
-        self, topic: str, messages: int, seconds: float, kind: ReturnType, now: float, *, ok: bool
+        self,
+        topic: str,
+        messages: int,
+        seconds: float,
+        kind: ReturnType,
+        now: float,
+        *,
+        ok: bool,
+        calls: int = 1,
     ) -> None:
-        """Note one call of the handler.
+        """Note calls of the handler that ended in the same way, most often one.
 
         Args:
             topic: of the messages.
-            messages: how many it was given.
-            seconds: how long it took.
-            kind: how it ended.
-            now: when it ended.
+            messages: how many they were given together.
+            seconds: how long they took together.
+            kind: how they ended.
+            now: when the last of them ended.
             ok: whether the messages were done; TIME_OUT says only that it took long.
+            calls: how many calls.
         """
-        self._note((topic, now, messages, seconds, kind, ok))
+        self._note((topic, now, messages, seconds, kind, ok, calls))
 
     def pulled(self, topic: str, messages: int, seconds: float, now: float) -> None:
         """Note one pull that was answered `seconds` after it was sent."""
-        self._note((topic, now, messages, seconds, None, True))
+        self._note((topic, now, messages, seconds, None, True, 1))
 
     def of(self, topic: str, now: float) -> TopicStatistics:
         """What is known of `topic`; zeros if nothing is."""
@@ -106,15 +115,16 @@ class Statistics:
 
     def _add_up(self) -> None:
         for _ in range(len(self._events)):  # and not what comes meanwhile, for ever
-            topic, now, messages, seconds, kind, ok = self._events.popleft()
+            topic, now, messages, seconds, kind, ok, calls = self._events.popleft()
             found = self._topics.get(topic)
             if found is None:
                 found = self._topics[topic] = _Topic(now)
-            found.add(now, messages, seconds, kind, ok=ok)
+            found.add(now, messages, seconds, kind, ok=ok, calls=calls)
 
 
-# topic, now, messages, seconds, how the call ended (None: it is a pull), whether they were done
-_Event = tuple[str, float, int, float, ReturnType | None, bool]
+# topic, now, messages, seconds, how the calls ended (None: it is a pull), whether they were done,
+# how many calls
+_Event = tuple[str, float, int, float, ReturnType | None, bool, int]
 
 
 @dataclass(slots=True)
@@ -146,18 +156,25 @@ class _Topic:
         self.spans = deque([_Sums(_number(now))], maxlen=_HOUR + 1)
 
     def add(
-        self, now: float, messages: int, seconds: float, kind: ReturnType | None, *, ok: bool
+        self,
+        now: float,
+        messages: int,
+        seconds: float,
+        kind: ReturnType | None,
+        *,
+        ok: bool,
+        calls: int,
     ) -> None:
-        """Add a call, or with no `kind` a pull."""
+        """Add calls, or with no `kind` a pull."""
         sums = self._current(now)
         if kind is None:
             sums.pulls += 1
             sums.pull_seconds += seconds
             sums.pulled += messages
             return
-        sums.calls += 1
+        sums.calls += calls
         sums.call_seconds += seconds
-        self.calls[kind] += 1
+        self.calls[kind] += calls
         if ok:
             sums.done += messages
         else:

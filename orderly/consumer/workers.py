@@ -25,6 +25,7 @@ from orderly.consumer.handler_caller import Called, Caller, LaneTask, next_call
 from orderly.consumer.parking import Parker
 from orderly.consumer.rate_gate import RateGate
 from orderly.consumer.session import HeldQueue, Session
+from orderly.consumer.statistics import ReturnType, Statistics
 from orderly.consumer.suspect_runs import SuspectRuns
 from orderly.log import get_logger, where
 from orderly.model import ReceivedMessage
@@ -140,12 +141,13 @@ class Engine(ABC):
 
     def _take_up_to(self, held: HeldQueue, size: int, calls: int) -> Batch | None:
         with held.lock:
-            batch = held.owned.take(size, now(), calls)
+            moment = now()
+            batch = held.owned.take(size, moment, calls)
             another = batch is not None and held.owned.request_run()
         if another:
             self._submit(held)
         if batch is not None and held.owned.by_key:
-            self.parker.saw(batch.key)
+            self.parker.saw(batch.key, moment)
         return batch
 
     def _end_lane_task(self, held: HeldQueue, batch: Batch) -> None:
@@ -224,9 +226,10 @@ class Worker(Engine):
         try:
             while (batch := self._take(held)) is not None:
                 self._work(held, batch)
-                if held.owned.wants_bodies(now()):
+                moment = now()
+                if held.owned.wants_bodies(moment):
                     self._reopened(held)
-                if self._must_yield(started) and held.owned.dropped is None:
+                if self._must_yield(moment - started) and held.owned.dropped is None:
                     self._session.client.schedule.after(YIELD, partial(self._submit, held))
                     return
         except BaseException:
@@ -249,7 +252,8 @@ class Worker(Engine):
             self._suspect_runs.close(held)
 
     def _handle(self, held: HeldQueue, batch: Batch) -> None:
-        with Burst(held, batch, self._session.config.batch_size) as burst:
+        size, statistics = self._session.config.batch_size, self._session.statistics
+        with Burst(held, batch, size, statistics) as burst:
             while messages := burst.next_call():
                 burst.called = self._caller.call(held, messages, batch.key)
         self._finisher.finish(held, batch, burst.outcome)
@@ -259,10 +263,10 @@ class Worker(Engine):
             called = None
             while (wanted := next_call(steps, called)) is not None:
                 called = self._caller.call(held, wanted.messages, batch.key, wanted.mode)
+                self._caller.count(called)
         self._end_lane_task(held, batch)
 
-    def _must_yield(self, started: float) -> bool:
-        ran = now() - started
+    def _must_yield(self, ran: float) -> bool:
         return ran >= MAX_RUN or (ran >= FAIR_RUN and self.pool.crowded)
 
 
@@ -300,20 +304,36 @@ class Burst:
         held: the queue.
         batch: taken from it.
         size: messages of one call at most.
+        statistics: where the calls are counted, those that went well together.
 
     Attributes:
         called: what the last call came to; set after each.
     """
 
-    __slots__ = ("_batch", "_end", "_held", "_messages", "_size", "_spent", "called")
+    __slots__ = (
+        "_batch",
+        "_calls",
+        "_end",
+        "_held",
+        "_messages",
+        "_plain",
+        "_seconds",
+        "_size",
+        "_spent",
+        "_statistics",
+        "called",
+    )
 
-    def __init__(self, held: HeldQueue, batch: Batch, size: int) -> None:
+    def __init__(self, held: HeldQueue, batch: Batch, size: int, statistics: Statistics) -> None:
         self._held = held
         self._batch = batch
         self._messages = batch.messages
         self._size = size
+        self._statistics = statistics
         self._end = 0
         self._spent = 0.0
+        self._calls = self._plain = 0  # of the plain successes: how many, and their messages
+        self._seconds = 0.0
         self.called: Called | None = None
 
     def __enter__(self) -> Self:
@@ -323,18 +343,20 @@ class Burst:
 
     def next_call(self) -> Sequence[ReceivedMessage]:
         """The messages of the next call, whose outcome goes to `called`; none: it is over."""
-        start = self._end
-        if start and not self._goes_on():
-            return ()
-        self._end = min(start + self._size, len(self._messages))
+        start, count = self._end, len(self._messages)
+        if start:
+            if not self._went_well():
+                return ()
+            self._batch.done = start
+            if start >= count or self._spent >= QUICK_BURST:
+                return ()
+            if not self._held.owned.hands_out(self._batch, now()):
+                return ()
+        elif count <= self._size:  # one call, as with nearly every key
+            self._end = count
+            return self._messages
+        self._end = min(start + self._size, count)
         return self._messages[start : self._end]
-
-    def _goes_on(self) -> bool:
-        if not self._went_well():
-            return False
-        self._batch.done = self._end
-        more = self._end < len(self._messages) and self._spent < QUICK_BURST
-        return more and self._held.owned.hands_out(self._batch, now())
 
     @property
     def outcome(self) -> Called:
@@ -345,7 +367,22 @@ class Burst:
     def _went_well(self) -> bool:
         called = self.outcome
         self._spent += called.seconds
-        return called.effect is PLAIN_SUCCESS and not called.context.names_some
+        well = called.effect is PLAIN_SUCCESS and not called.context.names_some
+        if well and called.kind is ReturnType.SUCCESS:
+            self._calls += 1
+            self._plain += len(called.messages)
+            self._seconds += called.seconds
+        else:
+            self._count(
+                called.kind, 1, len(called.messages), called.seconds, ok=not called.effect.suspend
+            )
+        return well
+
+    def _count(
+        self, kind: ReturnType, calls: int, messages: int, seconds: float, *, ok: bool = True
+    ) -> None:
+        topic = self._held.queue.topic
+        self._statistics.consumed(topic, messages, seconds, kind, now(), ok=ok, calls=calls)
 
     def __exit__(
         self,
@@ -354,11 +391,14 @@ class Burst:
         traceback: TracebackType | None,
     ) -> None:
         held, batch, count = self._held, self._batch, len(self._messages)
+        if self._calls:
+            self._count(ReturnType.SUCCESS, self._calls, self._plain, self._seconds)
         if batch.done < self._end < count or 0 < batch.done < count:
             with held.lock:  # which counts what is done
                 if error is None:
                     held.owned.narrow(batch, self._end - batch.done)
-        held.bursts.discard(batch)
+        if count > self._size:
+            held.bursts.discard(batch)
         self._learn(went_well=error is None and batch.done == self._end)
 
     def _learn(self, *, went_well: bool) -> None:

@@ -80,14 +80,14 @@ class ProcessQueue:
         One whose body cannot be read comes alone: those before it are not to fail with it.
         """
         pending = self._pending
-        if limit == 1 and pending:  # the usual case, in half the time
-            batch = [pending.popleft()]
-        else:
-            batch = [pending.popleft() for _ in range(min(limit, len(pending)))]
-            bad = (i for i, m in enumerate(batch) if m.__class__ is UndecodableMessage)
-            end = max(1, next(bad, limit))
-            pending.extendleft(reversed(batch[end:]))
-            del batch[end:]
+        batch: list[ReceivedMessage] = []
+        while pending and len(batch) < limit:
+            alone = pending[0].__class__ is UndecodableMessage
+            if alone and batch:
+                break
+            batch.append(pending.popleft())
+            if alone:
+                break
         self._in_hand.extend(batch)
         return batch
 

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from orderly.clock import now
 from orderly.consumer.handler_caller import Called
 from orderly.consumer.session import HeldQueue
-from orderly.consumer.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType, Statistics
 from orderly.consumer.workers import LONGEST_BURST, QUICK_BURST, Burst
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import (
     FAILURE,
     PLAIN_SUCCESS,
-    ConsumeResult,
     Disposition,
     Effect,
 )
@@ -34,8 +33,9 @@ def held_queue(count, *, by_key=False, keys=None):
 
 
 def outcome(effect=PLAIN_SUCCESS, seconds=0.0):
-    context = ConsumeContext(QUEUE)
-    return Called(context, ReturnType.SUCCESS, None, seconds, ConsumeResult.SUCCESS, effect, None)
+    called = Called(None, (message(0),), ConsumeContext(QUEUE), 0.0)
+    called.effect, called.seconds = effect, seconds
+    return called
 
 
 def take(held, size):
@@ -60,7 +60,7 @@ def test_a_message_comes_again_only_if_its_own_call_failed(count, size, stretch,
     held.burst = stretch
     waiting, attempts = deque(range(count)), dict.fromkeys(range(count), 0)
     while (batch := take(held, size)) is not None:
-        with Burst(held, batch, size) as calls:
+        with Burst(held, batch, size, Statistics()) as calls:
             while messages := calls.next_call():
                 offsets = [m.queue_offset for m in messages]
                 assert offsets == list(waiting)[: len(offsets)], "in order, none left out"
@@ -91,7 +91,7 @@ def test_quick_calls_take_more_at_once_and_a_slow_or_failed_one_takes_one():
     for _ in range(6):
         batch = take(held, 1)
         taken.append(len(batch.messages))
-        with Burst(held, batch, 1) as calls:
+        with Burst(held, batch, 1, Statistics()) as calls:
             while calls.next_call():
                 calls.called = outcome()
         finish(held, batch, calls.outcome)
@@ -99,7 +99,7 @@ def test_quick_calls_take_more_at_once_and_a_slow_or_failed_one_takes_one():
     for spoiled in (outcome(seconds=QUICK_BURST), outcome(FAILURE)):
         held.burst = LONGEST_BURST
         batch = take(held, 1)
-        with Burst(held, batch, 1) as calls:
+        with Burst(held, batch, 1, Statistics()) as calls:
             assert calls.next_call()
             calls.called = spoiled
             assert not calls.next_call()
@@ -107,12 +107,30 @@ def test_quick_calls_take_more_at_once_and_a_slow_or_failed_one_takes_one():
         assert held.burst == 1
 
 
+def test_its_calls_are_counted_as_one_by_one():
+    held, statistics = held_queue(10), Statistics()
+    held.burst = 8
+    batch = take(held, 1)
+    slow = outcome(seconds=90.0)
+    slow.kind = ReturnType.TIME_OUT
+    with Burst(held, batch, 1, statistics) as calls:
+        for each in (outcome(seconds=0.0001), outcome(seconds=0.0003), slow):
+            assert calls.next_call()
+            calls.called = each
+        assert not calls.next_call()
+    found = statistics.of("orders", now())
+    assert found.calls[ReturnType.SUCCESS] == 2
+    assert found.calls[ReturnType.TIME_OUT] == 1
+    assert found.consume_seconds == pytest.approx(90.0004 / 3)
+    assert found.consumed_per_second == pytest.approx(3 / 10)
+
+
 @pytest.mark.parametrize("stop", ["pause", "pause the key", "drop", "lose"])
 def test_a_queue_that_is_stopped_hands_out_nothing_more(stop):
     held = held_queue(10)
     held.burst = 8
     batch = take(held, 1)
-    with Burst(held, batch, 1) as calls:
+    with Burst(held, batch, 1, Statistics()) as calls:
         for _ in range(3):
             assert calls.next_call()
             calls.called = outcome()
@@ -133,7 +151,7 @@ def test_after_a_reset_nothing_of_a_stretch_counts():
     held = held_queue(10)
     held.burst = 8
     batch = take(held, 1)
-    with Burst(held, batch, 1) as calls:
+    with Burst(held, batch, 1, Statistics()) as calls:
         for _ in range(3):
             assert calls.next_call()
             calls.called = outcome()
@@ -151,7 +169,7 @@ def test_an_interrupted_stretch_keeps_what_was_done():
     batch = take(held, 1)
 
     def interrupted():
-        with Burst(held, batch, 1) as calls:
+        with Burst(held, batch, 1, Statistics()) as calls:
             for _ in range(3):
                 assert calls.next_call()
                 calls.called = outcome()
@@ -174,7 +192,7 @@ def test_a_plain_success_that_names_messages_is_applied_by_itself():
     held = held_queue(6)
     held.burst = 6
     batch = take(held, 1)
-    with Burst(held, batch, 1) as calls:
+    with Burst(held, batch, 1, Statistics()) as calls:
         for number in range(3):
             (handed,) = calls.next_call()
             calls.called = outcome()
@@ -191,7 +209,7 @@ def has_turn(held, effect):
     """One turn of a run, each call of which comes to this; returns how many messages it took."""
     batch = take(held, 1)
     taken = len(batch.messages)
-    with Burst(held, batch, 1) as calls:
+    with Burst(held, batch, 1, Statistics()) as calls:
         while calls.next_call():
             calls.called = outcome(effect)
     finish(held, batch, calls.outcome)
@@ -216,7 +234,7 @@ def test_a_burst_that_is_cancelled_commits_nothing_that_was_kept():
     batch = take(held, 1)
 
     def interrupted():
-        with Burst(held, batch, 1) as calls:
+        with Burst(held, batch, 1, Statistics()) as calls:
             assert calls.next_call()
             raise KeyboardInterrupt
 
@@ -234,7 +252,7 @@ def test_by_key_the_lanes_stay_apart():
     first, second = take(held, 1), take(held, 1)
     assert [m.queue_offset for m in first.messages] == [0, 2, 4, 6]
     assert [m.queue_offset for m in second.messages] == [1, 3, 5, 7]
-    with Burst(held, first, 1) as one, Burst(held, second, 1) as two:
+    with Burst(held, first, 1, Statistics()) as one, Burst(held, second, 1, Statistics()) as two:
         for _ in range(2):
             assert one.next_call()
             one.called = outcome()

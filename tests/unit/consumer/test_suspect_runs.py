@@ -290,7 +290,7 @@ def test_the_end_of_the_loop_is_on_record_at_once(setting, session, monkeypatch,
 def test_in_normal_running_the_turn_is_never_asked_for(setting, monkeypatch):
     monkeypatch.setattr(setting.engine, "_suspect_runs", None)
     held = setting.hold(QUEUES[0], "abcd", Crashes(1))
-    setting.engine._finisher.parker.saw = lambda key: None
+    setting.engine._finisher.parker.saw = lambda key, moment: None
     monkeypatch.setattr(setting, "begin", lambda messages: (0, messages[0].queue_offset))
     monkeypatch.setattr(setting, "end", lambda place: setting.happened.append(("handled", *place)))
     setting.start(held)
