@@ -195,6 +195,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
+def _git(*asked: str) -> str:
+    """What git answers, of this checkout."""
+    command = ["git", *asked]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+
+
 def page(before: str, outcome: Outcome) -> str:
     """The page's text.
 
@@ -203,11 +211,14 @@ def page(before: str, outcome: Outcome) -> str:
         outcome: of the stage that was run.
     """
     rows = {found[1]: found[0] for found in re.finditer(r"^\| (\S+) \| `.*", before, re.MULTILINE)}
-    asked = ["git", "describe", "--always", "--abbrev=12", "--dirty"]
-    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    commit = _git("describe", "--always", "--abbrev=12")
+    if _git(
+        "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}"
+    ):
+        commit += "-dirty"
     rows[outcome.stage] = (
         f"| {outcome.stage} | `{outcome.command}` | {outcome.result} | {outcome.found} |"
-        f" {outcome.seconds / 60:.1f} | {outcome.begun:%Y-%m-%d %H:%M} | {commit.strip()} |"
+        f" {outcome.seconds / 60:.1f} | {outcome.begun:%Y-%m-%d %H:%M} | {commit} |"
     )
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
     about = f"{machine}, Python {platform.python_version()}, RocketMQ {IMAGE.rpartition(':')[2]}."
