@@ -24,27 +24,32 @@ _PATIENCE = 90.0  # seconds
 
 
 @contextlib.contextmanager
-def running(namesrv):
-    """Start it; gives its address.
+def running(namesrv, remoting=None):
+    """Start it; gives the address of its gRPC port.
+
+    Args:
+        namesrv: "host:port" of the name server behind it.
+        remoting: its remoting port; a free one if nobody needs to know it.
 
     Raises:
         SideFailed: it did not come up.
     """
-    port = free_port()
+    port, remoting = free_port(), remoting or free_port()
     with tempfile.TemporaryDirectory(prefix="orderly-proxy-") as name:
         home = Path(name)
-        _configure(home, namesrv, port)
+        _configure(home, namesrv, port, remoting)
         env = {k: v for k, v in os.environ.items() if k != "JAVA_TOOL_OPTIONS"}
         log = home / "proxy.out"
         process = ServerProcess("proxy", _command(home), log, env | {"ROCKETMQ_HOME": name})
         try:
-            _wait_ready(process, port)
+            for each in (port, remoting):
+                _wait_ready(process, each)
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
 
 
-def _configure(home, namesrv, port):
+def _configure(home, namesrv, port, remoting):
     conf = home / "conf"
     conf.mkdir()
     (home / "tmp").mkdir()
@@ -53,7 +58,8 @@ def _configure(home, namesrv, port):
         "rocketMQClusterName": "DefaultCluster",
         "namesrvAddr": namesrv,
         "grpcServerPort": port,
-        "remotingListenPort": free_port(),
+        "remotingListenPort": remoting,
+        "remotingAccessAddr": "127.0.0.1",  # in the routes that it tells remoting clients
     }
     (conf / "proxy.json").write_text(json.dumps(settings))
 

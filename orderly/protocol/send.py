@@ -222,7 +222,6 @@ def parse_unique_key(text: str) -> UniqueKey:
 
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
-_DELAY_OF_FIRST = 3  # Java: 3 + reconsume times; without effect on a dead letter
 _TRANSACTION = "TRAN_MSG"
 
 
@@ -261,7 +260,9 @@ def dead_letter_request(
 
 
 def _properties(message: ReceivedMessage) -> dict[str, str]:
-    kept = {k: v for k, v in message.properties.items() if k != _TRANSACTION and v}
+    # Java sends a level of DELAY, too. Brokers before 5.0 follow it: a dead letter appears late.
+    left_out = (_TRANSACTION, names.DELAY)
+    kept = {k: v for k, v in message.properties.items() if k not in left_out and v}
     origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id
     if isinstance(message, UndecodableMessage):
         kept[names.UNREAD] = str(message.sys_flag)
@@ -272,5 +273,4 @@ def _properties(message: ReceivedMessage) -> dict[str, str]:
         names.ORIGIN_MESSAGE_ID: origin,
         names.RECONSUME_TIME: str(message.reconsume_times + 1),
         names.MAX_RECONSUME_TIMES: str(message.reconsume_times),
-        names.DELAY: str(_DELAY_OF_FIRST + message.reconsume_times),
     }

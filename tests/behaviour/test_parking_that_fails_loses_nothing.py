@@ -99,7 +99,7 @@ def test_a_record_that_cannot_be_written(producer, one_queue, monkeypatch, clien
     [
         (ParkLimits(keys=1), "1 keys"),
         (ParkLimits(messages=1), "1 messages"),
-        (ParkLimits(size=400), "bytes"),
+        (ParkLimits(size=300), "bytes"),
     ],
     ids=["keys", "messages", "bytes"],
 )

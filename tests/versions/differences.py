@@ -43,7 +43,11 @@ _TYPES = f"{_BEHAVIOUR}test_message_types.py::test_a_"
 _NO_TYPE = f"{_TYPES}keyed_message_goes_to_no_topic_without_order"
 _FIRST = f"{_BEHAVIOUR}test_start_positions.py::test_the_first_message_is"
 _RESET = f"{_BEHAVIOUR}test_offset_resets.py::test_after_a_reset_only_what_follows_it_comes"
-_AHEAD = f"{_BEHAVIOUR}test_what_is_finished_ahead_survives.py::test_an_operators_reset"
+_AHEAD = (
+    f"{_BEHAVIOUR}test_what_is_finished_ahead_survives.py::"
+    "test_an_operators_reset_discards_it_and_says_so[while it runs]"
+)
+_SEEK = f"{_BEHAVIOUR}test_pausing_and_seeking.py::test_a_seek_goes_exactly_there"
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "5.0.0",
@@ -55,7 +59,12 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "5.0.0",
-        tuple(f"{_FIRST}[2of-it-{start}]" for start in ("last", "ISO", "Java")),
+        (
+            *(f"{_FIRST}[2of-it-{start}]" for start in ("last", "ISO", "Java")),
+            f"{_BEHAVIOUR}test_a_start_skips_nothing.py::test_last_while_a_producer_writes",
+            f"{_BEHAVIOUR}test_a_start_skips_nothing.py::test_a_time_reads_from_there",
+            f"{_BEHAVIOUR}test_broadcasting.py::test_every_member_gets_every_message_in_order",
+        ),
         "a new group begins at 0, whatever `consume_from` says, while the topic's first messages"
         " are in the broker's memory; so do Java's members there",
     ),
@@ -76,6 +85,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         (
             *(f"{_ANEW}each_message_of_the_new_topic_comes[{it}" for it in _UNNOTICED),
             f"{_ANEW}what_is_in_hand_meanwhile",
+            f"{_ANEW}what_was_parked_of_the_old_topic",
             f"{_JUDGED}by_key_a_topic_made_anew_is_told",
         ),
         "the offsets of a deleted topic stay: one that is made again, and has at least as many"
@@ -83,15 +93,32 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "5.0.0",
-        (f"{_JUDGED}a_busy_queue_never_looks_as_if_its_group_were_ahead",),
+        (
+            f"{_JUDGED}a_busy_queue_never_looks_as_if_its_group_were_ahead",
+            f"{_INTEGRATION}test_backlog_details.py::test_ours_tells_how_often_and_how_it_fails",
+            f"{_INTEGRATION}test_backlog_details.py::test_what_is_finished_ahead_and_parked_is_known",
+        ),
         "a queue whose first messages are in the broker's memory counts as committed at 0;"
         " `orderly backlog` says NEW until something is committed",
     ),
     Difference(
         "5.0.0",
-        (f"{_INTEGRATION}test_offsets_cli.py::test_reset_to_a_time_between_two_messages",),
+        (
+            f"{_INTEGRATION}test_offsets_cli.py::test_reset_to_a_time_between_two_messages",
+            f"{_SEEK}[2of-it-a time as text]",
+        ),
         "for a time after a queue's last message the broker names that message, not the end: it"
         " comes again",
+    ),
+    Difference(
+        "5.0.0",
+        (f"{_BEHAVIOUR}test_offset_resets.py::test_a_whole_topic_is_reset_to_its_end",),
+        "a whole topic is reset only if the group has committed an offset in each of its queues",
+    ),
+    Difference(
+        "5.0.0",
+        (f"{_INTEGRATION}test_backlog_scan.py::",),
+        "it listens on all of the machine's addresses, which these tests' second broker must not",
     ),
     Difference(
         "5.2.0",
