@@ -80,12 +80,6 @@ def test_without_keys_the_broker_is_not_told_the_text_of_a_failure(setting):
     assert setting.direct.consume(message(3)).remark == "ValueError"
 
 
-def test_it_is_refused_unless_it_is_allowed(setting, session):
-    session.config = ConsumerConfig()
-    assert setting.direct.consume(message(3)) is None
-    assert setting.tasks == []
-
-
 def test_a_queue_of_another_member_is_refused(setting):
     other = MessageQueue("orders", "broker-a", 1)
     with pytest.raises(LifecycleError, match="ask the member that holds it"):
