@@ -26,7 +26,7 @@ from orderly.errors import (
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import from_ext, of_queue, to_ext
-from orderly.protocol.frame import RemotingCommand, request
+from orderly.protocol.frame import RemotingCommand, render_ext, request
 from orderly.protocol.heartbeat import GetConsumerList, Subscription, decode_consumer_ids
 from orderly.protocol.locks import decode_locked, lock_request
 from orderly.protocol.offsets import (
@@ -124,33 +124,41 @@ class PullResult:
     address: str = ""
 
 
+_QUEUE_OFFSET = "queueOffset"
+
+
 def pull_command(query: PullQuery) -> RemotingCommand:
     """Write the request for `query`."""
-    ext = _header(query.group, query.queue, query.max_messages, query.subscription, query.suspend)
-    return request(PullMessage.code, {**ext, "queueOffset": str(query.offset)})
+    ext, json_ext = _header(
+        query.group, query.queue, query.max_messages, query.subscription, query.suspend
+    )
+    offset = str(query.offset)
+    command = RemotingCommand(int(PullMessage.code), ext={**ext, _QUEUE_OFFSET: offset})
+    command.json_ext = f'{json_ext},"{_QUEUE_OFFSET}":"{offset}"'
+    return command
 
 
 @lru_cache(maxsize=4096)
 def _header(
     group: str, queue: MessageQueue, max_messages: int, subscription: Subscription, suspend: float
-) -> Mapping[str, str]:
-    """All of a pull's header but its offset: the same from pull to pull."""
+) -> tuple[Mapping[str, str], str]:
+    """All of a pull's header but its offset, also as JSON: the same from pull to pull."""
     flags = PullFlag.SUBSCRIPTION
     if suspend > 0:
         flags |= PullFlag.SUSPEND
-    return to_ext(
-        PullMessage(
-            consumer_group=group,
-            **of_queue(queue),
-            queue_offset=0,
-            max_msg_nums=max_messages,
-            sys_flag=int(flags),
-            suspend_timeout_millis=round(suspend * 1000),
-            subscription=subscription.expression,
-            sub_version=subscription.version,
-            expression_type=subscription.expression_type,
-        )
+    header = PullMessage(
+        consumer_group=group,
+        **of_queue(queue),
+        queue_offset=0,
+        max_msg_nums=max_messages,
+        sys_flag=int(flags),
+        suspend_timeout_millis=round(suspend * 1000),
+        subscription=subscription.expression,
+        sub_version=subscription.version,
+        expression_type=subscription.expression_type,
     )
+    fixed = {name: text for name, text in to_ext(header).items() if name != _QUEUE_OFFSET}
+    return fixed, render_ext(fixed)
 
 
 def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "") -> PullResult:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly.client.broker import PullQuery, PullStatus, Stored
+from orderly.client.broker import PullQuery, PullStatus, Stored, pull_command
 from orderly.errors import (
     BrokerBusy,
     BrokerError,
@@ -17,8 +17,10 @@ from orderly.errors import (
 )
 from orderly.model import MessageQueue, UndecodableMessage
 from orderly.protocol.codes import RequestCode
-from orderly.protocol.frame import reply_to, request
+from orderly.protocol.ext import from_ext
+from orderly.protocol.frame import render_ext, reply_to, request
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.pull import PullMessage
 from orderly.protocol.send import encode_batch
 from orderly.protocol.stored_message import SysFlag, encode_stored_message
 from tests.support.messages import message
@@ -60,6 +62,19 @@ def query(**changes):
 
 
 # --- pull --------------------------------------------------------------------------------------
+
+
+def test_a_pull_says_the_same_in_json_as_in_its_fields():
+    for offset in (10, 11, 1 << 40):
+        command = pull_command(query(offset=offset))
+        assert command.json_ext == render_ext(command.ext)
+        header = from_ext(PullMessage, command.ext)
+        assert (header.queue_offset, header.max_msg_nums) == (offset, 32)
+        assert (header.topic, header.queue_id, header.subscription) == (
+            QUEUE.topic,
+            QUEUE.queue_id,
+            "A || B",
+        )
 
 
 def test_a_pull_from_within_a_batch_brings_what_is_not_below_it(client, broker):
