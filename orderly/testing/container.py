@@ -199,7 +199,7 @@ IMAGE = "apache/rocketmq:5.5.0"
 _NAMESRV_PORT = 9876  # in the container: what a name server listens at, by default
 _LOOPBACK = "127.0.0.1"
 _EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - of the container, or of an engine elsewhere
-_DEATH_TIMEOUT = 60.0  # seconds from a signal to the end of the broker: about 10, if nobody else works
+_DEATH_TIMEOUT = 60.0  # seconds from a signal to the end of the broker: about 10 if idle
 _POLL = 0.1
 _LOG_LINES = 30
 
