@@ -26,7 +26,8 @@ from pathlib import Path
 from orderly.testing.container import IMAGE
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "proof" / "nightly.md"
+_OWN = "docs/proof/nightly.md"  # changed by each run
+PAGE = ROOT / _OWN
 LOGS = ROOT / "build" / "nightly"
 ABOUT = """\
 # The long suites
@@ -212,9 +213,7 @@ def page(before: str, outcome: Outcome) -> str:
     """
     rows = {found[1]: found[0] for found in re.finditer(r"^\| (\S+) \| `.*", before, re.MULTILINE)}
     commit = _git("describe", "--always", "--abbrev=12")
-    if _git(
-        "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}"
-    ):
+    if _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{_OWN}"):
         commit += "-dirty"
     rows[outcome.stage] = (
         f"| {outcome.stage} | `{outcome.command}` | {outcome.result} | {outcome.found} |"
