@@ -108,7 +108,8 @@ class StartPosition:
 
     Attributes:
         start: the first offset to pull; it is committed.
-        landmark: the message below it; None: the first pull brings one.
+        landmark: the message below it; if there is none (the log was cut), the one that the former
+            owner knew, if that is still there; None: the first pull brings one.
         former: the former owner's position, if the topic was recreated since.
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
@@ -167,10 +168,15 @@ def _resumed(
     elif stored is not None and _is_outdated(stored, known, beyond=beyond):
         start = None
     if start is not None and start == stored:
-        return StartPosition(start, below, former, end=end if below else None)
-    kept = yield from _save(queue, known.offset if start is None else start)
-    below, end = yield from _below(queue, kept)
-    return StartPosition(kept, below, former, former is None, end=end if below else None)
+        forgotten, kept = False, start
+    else:
+        forgotten = former is None
+        kept = yield from _save(queue, known.offset if start is None else start)
+        below, end = yield from _below(queue, kept)
+    if below is not None:
+        return StartPosition(kept, below, former, forgotten, end=end)
+    earlier = (yield from _still_there(queue, known.landmark)) if former is None else None
+    return StartPosition(kept, earlier, former, forgotten)
 
 
 def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
@@ -181,6 +187,14 @@ def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
     if beyond:
         return known.latest or stored in known.sent
     return known.anew and known.offset < stored and stored in known.window
+
+
+def _still_there(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[Landmark | None]:
+    """The landmark, if the queue has that very message: then it is of this generation."""
+    if landmark is None:
+        return None
+    there: Peeked = yield Peek(queue, landmark.offset)
+    return landmark if there.stored_at == landmark.stored_at else None
 
 
 def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:

@@ -289,11 +289,17 @@ def test_the_message_below_is_the_landmark():
 
 
 @pytest.mark.parametrize(
-    ("log", "stored"), [(same(), 0), (same(minimum=60), 40), (same(minimum=60), None)]
+    ("log", "stored"), [(same(minimum=60), 0), (same(minimum=60), 40), (same(minimum=60), None)]
 )
 def test_where_none_is_below_there_is_none_until_the_first_pull(log, stored):
     """What was known may be of a former generation: that was not proven, nor disproven."""
     assert begin(log, stored, KNOWN).landmark is None
+
+
+@pytest.mark.parametrize("stored", [0, 100, None])
+def test_where_none_is_below_the_known_one_counts_if_it_is_still_there(stored):
+    """A log was cut above it, say: a topic that is recreated then must not look the same."""
+    assert begin(same(end=50), stored, replace(KNOWN, offset=100)).landmark == KNOWN.landmark
 
 
 def test_a_landmark_of_the_former_generation_never_counts_in_the_new_one():
