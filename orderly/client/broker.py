@@ -6,7 +6,7 @@ producer's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache, partial
@@ -26,7 +26,7 @@ from orderly.errors import (
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import from_ext, of_queue, to_ext
-from orderly.protocol.frame import RemotingCommand, render_ext, request
+from orderly.protocol.frame import FixedHeader, RemotingCommand, request
 from orderly.protocol.heartbeat import GetConsumerList, Subscription, decode_consumer_ids
 from orderly.protocol.locks import decode_locked, lock_request
 from orderly.protocol.offsets import (
@@ -129,20 +129,15 @@ _QUEUE_OFFSET = "queueOffset"
 
 def pull_command(query: PullQuery) -> RemotingCommand:
     """Write the request for `query`."""
-    ext, json_ext = _header(
-        query.group, query.queue, query.max_messages, query.subscription, query.suspend
-    )
-    offset = str(query.offset)
-    command = RemotingCommand(int(PullMessage.code), ext={**ext, _QUEUE_OFFSET: offset})
-    command.json_ext = f'{json_ext},"{_QUEUE_OFFSET}":"{offset}"'
-    return command
+    fixed = _header(query.group, query.queue, query.max_messages, query.subscription, query.suspend)
+    return fixed.request({_QUEUE_OFFSET: str(query.offset)})
 
 
 @lru_cache(maxsize=4096)
 def _header(
     group: str, queue: MessageQueue, max_messages: int, subscription: Subscription, suspend: float
-) -> tuple[Mapping[str, str], str]:
-    """All of a pull's header but its offset, also as JSON: the same from pull to pull."""
+) -> FixedHeader:
+    """All of a pull's header but its offset: the same from pull to pull."""
     flags = PullFlag.SUBSCRIPTION
     if suspend > 0:
         flags |= PullFlag.SUSPEND
@@ -157,8 +152,7 @@ def _header(
         sub_version=subscription.version,
         expression_type=subscription.expression_type,
     )
-    fixed = {name: text for name, text in to_ext(header).items() if name != _QUEUE_OFFSET}
-    return fixed, render_ext(fixed)
+    return FixedHeader(PullMessage.code, to_ext(header), (_QUEUE_OFFSET,))
 
 
 def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "") -> PullResult:

@@ -33,7 +33,7 @@ from orderly.ordering.outbox import E, Failed, Outbox, OutboxBatch, OutboxRules,
 from orderly.producer.pending import PendingSend, fail, succeed
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.ext import of_queue, to_ext
-from orderly.protocol.frame import RemotingCommand, render_ext, request
+from orderly.protocol.frame import FixedHeader, RemotingCommand
 from orderly.protocol.send import SendBatch, SendMessage, encode_batch
 
 _SYS_FLAG, _BORN_TIMESTAMP, _PROPERTIES = "f", "g", "i"  # on the wire; see `protocol.send`
@@ -51,8 +51,8 @@ class SendCommands:
     """
 
     def __init__(self, group: str, queue: MessageQueue) -> None:
-        self._one = _Fixed(SendMessage, group, queue)
-        self._several = _Fixed(SendBatch, group, queue)
+        self._one = _fixed_header(SendMessage, group, queue)
+        self._several = _fixed_header(SendBatch, group, queue)
 
     def make(
         self, entries: Sequence[PendingSend], now: float, *, oneway: bool = False
@@ -72,24 +72,12 @@ class SendCommands:
         else:
             fixed = self._several
             body = encode_batch((entry.body, entry.properties, 0) for entry in entries)
-        command = request(fixed.code, fixed.ext | varying, body, oneway=oneway)
-        command.json_ext = f"{fixed.json_ext},{render_ext(varying)}"
-        return command
+        return fixed.request(varying, body, oneway=oneway)
 
 
-class _Fixed:
-    """What the headers of one kind share, also as JSON."""
-
-    def __init__(self, kind: type[SendMessage], group: str, queue: MessageQueue) -> None:
-        header = kind(
-            producer_group=group,
-            **of_queue(queue),
-            born_timestamp=0,
-        )
-        varying = (_SYS_FLAG, _BORN_TIMESTAMP)
-        self.code = kind.code
-        self.ext = {name: text for name, text in to_ext(header).items() if name not in varying}
-        self.json_ext = render_ext(self.ext)
+def _fixed_header(kind: type[SendMessage], group: str, queue: MessageQueue) -> FixedHeader:
+    header = kind(producer_group=group, **of_queue(queue), born_timestamp=0)
+    return FixedHeader(kind.code, to_ext(header), (_SYS_FLAG, _BORN_TIMESTAMP))
 
 
 def results_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
@@ -68,6 +68,31 @@ def request(
     """Make a request; its `request_id` is left to the connection."""
     flag = _ONEWAY if oneway else 0
     return RemotingCommand(int(code), flag=flag, ext=dict(ext or {}), body=body)
+
+
+class FixedHeader:
+    """What the headers of many requests share, also as JSON: it is written once.
+
+    Args:
+        code: of the requests.
+        ext: the header of one of them.
+        varying: names of its fields that differ from request to request.
+    """
+
+    __slots__ = ("_code", "_ext", "_json_ext")
+
+    def __init__(self, code: int, ext: Mapping[str, str], varying: Collection[str]) -> None:
+        self._code = code
+        self._ext = {name: text for name, text in ext.items() if name not in varying}
+        self._json_ext = render_ext(self._ext)
+
+    def request(
+        self, varying: Mapping[str, str], body: bytes = b"", *, oneway: bool = False
+    ) -> RemotingCommand:
+        """Make a request with these fields besides."""
+        command = request(self._code, {**self._ext, **varying}, body, oneway=oneway)
+        command.json_ext = f"{self._json_ext},{render_ext(varying)}"
+        return command
 
 
 def reply_to(
