@@ -47,8 +47,21 @@ def landmark_of(message: ReceivedMessage) -> Landmark:
     return Landmark(message.queue_offset, round(message.store_time * 1000))
 
 
-def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int | None]:
-    """Return the lowest offset of a queue whose topic was recreated; None: that is not proven.
+@dataclass(frozen=True, slots=True)
+class GenerationCheck:
+    """What a queue shows of a landmark.
+
+    Attributes:
+        minimum: the queue's lowest offset, if its topic was recreated; None: that is not proven.
+        there: the queue has that very message, so it is of the landmark's generation.
+    """
+
+    minimum: int | None = None
+    there: bool = False
+
+
+def check_generation(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[GenerationCheck]:
+    """Compare a queue with a landmark.
 
     An empty queue that ends at or below the landmark is a new one, too, however it was emptied: it
     gives those offsets to other messages.
@@ -61,17 +74,24 @@ def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int 
         OrderlyError: a call failed, the topic does not exist, or the offset was reset meanwhile.
     """
     if landmark is None:
-        return None
+        return GenerationCheck()
     there: Peeked = yield Peek(queue, landmark.offset)
     if there.stored_at == landmark.stored_at:  # even if the broker's clock changed since
-        return None
+        return GenerationCheck(there=True)
     lowest: int = yield MinOffset(queue)
     if lowest > landmark.offset:
-        return None
+        return GenerationCheck()
     first: Peeked = yield Peek(queue, lowest)
     if first.stored_at is None:
-        return lowest if first.end <= lowest else None
-    return lowest if first.stored_at > landmark.stored_at else None
+        proven = first.end <= lowest
+    else:
+        proven = first.stored_at > landmark.stored_at
+    return GenerationCheck(lowest if proven else None)
+
+
+def new_minimum(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[int | None]:
+    """Return the lowest offset of a queue whose topic was recreated; see `check_generation`."""
+    return (yield from check_generation(queue, landmark)).minimum
 
 
 # --- what we have sent to the broker as a committed offset ----------------------------------------

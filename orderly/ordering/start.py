@@ -25,7 +25,7 @@ from orderly.ordering.broker_calls import (
     QueryOffset,
     SaveOffset,
 )
-from orderly.ordering.fence import Landmark, new_minimum
+from orderly.ordering.fence import Landmark, check_generation
 
 # --- a queue without a committed offset: one table ------------------------------------------------
 # Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
@@ -159,24 +159,21 @@ def _resumed(
     below, end = yield from _below(queue, stored or 0)
     beyond = stored is not None and end is not None and end < stored
     start, former = stored, None
-    minimum = yield from new_minimum(queue, known.landmark)
-    if minimum is not None:
+    check = yield from check_generation(queue, known.landmark)
+    if check.minimum is not None:
         former = known.offset
         # Another owner may have set it in the new generation. On record it would be known.
         if stored is None or beyond or stored in known.sent or known.latest:
-            start = minimum
+            start = check.minimum
     elif stored is not None and _is_outdated(stored, known, beyond=beyond):
         start = None
+    earlier = known.landmark if check.there else None
     if start is not None and start == stored:
-        forgotten, kept = False, start
-    else:
-        forgotten = former is None
-        kept = yield from _save(queue, known.offset if start is None else start)
-        below, end = yield from _below(queue, kept)
-    if below is not None:
-        return StartPosition(kept, below, former, forgotten, end=end)
-    earlier = (yield from _still_there(queue, known.landmark)) if former is None else None
-    return StartPosition(kept, earlier, former, forgotten)
+        return StartPosition(start, below or earlier, former, end=end if below else None)
+    kept = yield from _save(queue, known.offset if start is None else start)
+    below, end = yield from _below(queue, kept)
+    landmark = below or earlier
+    return StartPosition(kept, landmark, former, former is None, end=end if below else None)
 
 
 def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
@@ -187,14 +184,6 @@ def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
     if beyond:
         return known.latest or stored in known.sent
     return known.anew and known.offset < stored and stored in known.window
-
-
-def _still_there(queue: MessageQueue, landmark: Landmark | None) -> Dialogue[Landmark | None]:
-    """The landmark, if the queue has that very message: then it is of this generation."""
-    if landmark is None:
-        return None
-    there: Peeked = yield Peek(queue, landmark.offset)
-    return landmark if there.stored_at == landmark.stored_at else None
 
 
 def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:

@@ -16,8 +16,14 @@ _FEW = 1  # offset
 
 
 def _ask(set_, new_minimum):
+    check_generation = start.check_generation
+
+    def check(queue, landmark):
+        found = yield from check_generation(queue, landmark)
+        return replace(found, minimum=(yield from new_minimum(queue, landmark)))
+
     set_(ownership, "new_minimum", new_minimum)
-    set_(start, "new_minimum", new_minimum)
+    set_(start, "check_generation", check)
 
 
 def ignore_a_topic_made_anew(set_):
