@@ -41,7 +41,12 @@ from orderly.protocol.offsets import (
     decode_reset,
 )
 from orderly.protocol.pull import FilterCheck, encode_filter_check
-from orderly.protocol.statistics import GetConsumerConnections, decode_connections
+from orderly.protocol.statistics import (
+    OWN_RESETS,
+    GetConsumerConnections,
+    decode_connections,
+    resets_by_itself,
+)
 
 _MEMBER_PATIENCE = 12.0  # seconds; the broker itself waits 10 for the member
 _LATEST = 253_402_300_800.0  # seconds since the epoch: the year 10000
@@ -154,7 +159,7 @@ class GroupAdmin:
 
     def _tells_members(self, broker: BrokerData) -> bool:
         """Whether a broker resets one queue, and not the whole topic in its place."""
-        return self._admin.broker_settings(broker).get("useServerSideResetOffset") == "true"
+        return resets_by_itself(self._admin.broker_settings(broker))
 
     def _require_nobody_online(self, group: str, silent: Iterable[str]) -> None:
         """Refuse to write offsets that running members would overwrite."""
@@ -162,8 +167,8 @@ class GroupAdmin:
         if members is not None:
             raise ConfigError(
                 f"members of group {group!r} are online, and broker {listed(silent)} does not"
-                " inform them of a new offset: stop them first, or set"
-                " useServerSideResetOffset=true in the broker's configuration (5.1 or later)"
+                f" inform them of a new offset: stop them first, or set {OWN_RESETS}=true in the"
+                " broker's configuration (5.1 or later)"
             )
 
     # --- members -------------------------------------------------------------------------------

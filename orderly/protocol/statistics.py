@@ -237,6 +237,7 @@ def encode_connections(info: ConsumerConnections) -> bytes:
 # --- a broker's configuration: one `name=value` a line --------------------------------------------
 
 
+OWN_RESETS = "useServerSideResetOffset"  # from 5.1 on, where it is off; on from 5.2 (BrokerConfig)
 _RETENTION = "fileReservedTime"  # hours (Java: MessageStoreConfig)
 _HOUR = 3600.0
 _DIGITS = 6  # a century has less
@@ -246,6 +247,11 @@ def decode_settings(body: bytes) -> dict[str, str]:
     """Read all settings, by name; values are texts as the broker writes them."""
     pairs = (line.partition("=") for line in body.decode(errors="replace").splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def resets_by_itself(settings: Mapping[str, str]) -> bool:
+    """Whether the broker resets a single queue, and members learn of it."""
+    return settings.get(OWN_RESETS) == "true"
 
 
 def retention_of(settings: Mapping[str, str]) -> float | None:

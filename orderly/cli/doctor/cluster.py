@@ -29,10 +29,14 @@ from orderly.protocol.codes import (
 )
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.route import decode_cluster_info
-from orderly.protocol.statistics import decode_settings, retention_of
+from orderly.protocol.statistics import (
+    OWN_RESETS,
+    decode_settings,
+    resets_by_itself,
+    retention_of,
+)
 
 _AT_ONCE = 16  # brokers that are asked; one that hangs holds up no other
-RESETS = "useServerSideResetOffset"
 _BOTH = Permission.READ | Permission.WRITE
 _broker = partial(DoctorFinding, "brokers")
 _key = partial(DoctorFinding, "access", "access key")
@@ -367,8 +371,10 @@ def _broker_settings(replica: Replica, answer: ServerAnswer) -> Iterator[DoctorF
         advice = "set brokerPermission=6 when it should serve again (mqadmin updateBrokerConfig)"
         found = f"brokerPermission={permission}: it serves only a part, as when it is being drained"
         yield _broker(part, FindingState.WARNING, found, advice)
-    if settings.get(RESETS) != "true":  # releases before 5.1 do not have it, 5.1 has it off
-        advice = f"stop a group's members before its resets, or set {RESETS}=true (5.1 or later)"
+    if not resets_by_itself(settings):
+        advice = (
+            f"stop a group's members before its resets, or set {OWN_RESETS}=true (5.1 or later)"
+        )
         found = "running members learn of no `orderly offsets reset`"
         yield _broker(part, FindingState.OK, found, advice)
 

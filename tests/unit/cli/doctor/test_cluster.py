@@ -3,10 +3,11 @@
 import pytest
 
 from orderly import Client
-from orderly.cli.doctor.cluster import RESETS, Replica, look_at_brokers, release_finding
+from orderly.cli.doctor.cluster import Replica, look_at_brokers, release_finding
 from orderly.cli.root import run
 from orderly.model import BrokerData
 from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.statistics import OWN_RESETS
 from orderly.testing import FakeBroker
 from orderly.testing.fake import administration
 from orderly.testing.fake.faults import Fail, Fault
@@ -152,14 +153,14 @@ def test_what_a_broker_lacks_is_said_with_its_release(number, signed, state, lac
 
 
 def test_a_broker_whose_members_learn_of_no_reset_says_what_to_do(doctor, fake, monkeypatch):
-    monkeypatch.setitem(administration._FIXED, RESETS, "false")
+    monkeypatch.setitem(administration._FIXED, OWN_RESETS, "false")
     found = doctor()
     (_, reset) = found.of("broker-a settings")
     assert (found.code, reset[:2]) == (
         0,
         ("OK", "running members learn of no `orderly offsets reset`"),
     )
-    assert f"{RESETS}=true" in reset[2]
+    assert f"{OWN_RESETS}=true" in reset[2]
 
 
 def test_a_clock_that_is_off_is_a_warning(doctor, fake):
