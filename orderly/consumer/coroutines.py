@@ -246,7 +246,7 @@ class Coroutines(Engine):
                 called = await self._caller.call_async(
                     held, wanted.messages, batch.key, wanted.mode
                 )
-                self._caller.count(called)
+                called.count(self._session.statistics)
         self._end_lane_task(held, batch)
 
 

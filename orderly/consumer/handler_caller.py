@@ -19,7 +19,7 @@ from orderly.clock import now
 from orderly.config.arguments import MIN_SUSPEND, asked_to_stop
 from orderly.consumer.hooks import Consumed
 from orderly.consumer.session import HeldQueue, Session, log_context
-from orderly.consumer.statistics import ReturnType
+from orderly.consumer.statistics import ReturnType, Statistics
 from orderly.errors import ConfigError
 from orderly.log import error_text, type_text, without_our_frames
 from orderly.model import ReceivedMessage
@@ -97,6 +97,17 @@ class Called:
         self.effect = PLAIN_SUCCESS
         self.wait: float | None = None
 
+    def count(self, statistics: Statistics) -> None:
+        """Count it, once it is concluded; a burst counts its plain successes together."""
+        statistics.consumed(
+            self.context.message_queue.topic,
+            len(self.messages),
+            self.seconds,
+            self.kind,
+            self.at + self.seconds,
+            ok=not self.effect.suspend,
+        )
+
 
 class Caller:
     """Calls the handler. Thread-safe.
@@ -154,7 +165,7 @@ class Caller:
         except asyncio.CancelledError as error:
             called = self.conclude(started, error)
             if asked_to_stop():
-                self.count(called)
+                called.count(self._session.statistics)
                 raise
             return called
         except (GeneratorExit, KeyboardInterrupt):
@@ -220,17 +231,6 @@ class Caller:
         called.effect = FAILURE if result is None else self._effect(called, result)
         called.kind = self._kind(answer, called.effect, called.seconds)
         called.wait = called.context.suspend_seconds if called.effect.suspend else None
-
-    def count(self, called: Called) -> None:
-        """Count a concluded call in the statistics; those of a burst are counted together."""
-        self._session.statistics.consumed(
-            called.context.message_queue.topic,
-            len(called.messages),
-            called.seconds,
-            called.kind,
-            called.at + called.seconds,
-            ok=not called.effect.suspend,
-        )
 
     def _read(self, started: Called, answer: object) -> ConsumeResult | None:
         """The answer as one of Java's four; None: a failure, which is logged."""

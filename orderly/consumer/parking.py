@@ -10,15 +10,14 @@ source offset. So if any step fails, the same messages come again and nothing is
 from __future__ import annotations
 
 import random
-import threading
 import time
-from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from orderly.clock import now
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.park_queue import ParkQueue
 from orderly.consumer.session import HeldQueue, KeyToPark, Session, log_context
+from orderly.consumer.statistics import Notes
 from orderly.errors import LockLost, OrderlyError
 from orderly.log import type_text
 from orderly.model import ReceivedMessage
@@ -32,7 +31,6 @@ from orderly.protocol.park_record import (
 )
 from orderly.protocol.parked_key import Key, ParkedKey, key_of
 
-_TOGETHER = 64  # keys that are noted at once
 BEHIND = Failure("an earlier message of its key is parked")
 _NO_KEYS = (
     "a key can be parked only with order='key', in clustering, and not in the group's retry topic:"
@@ -59,24 +57,11 @@ class Parker:
         self._session = session
         self._saver = OffsetSaver(session)
         self._ratio = KeyRatio(session.config.parking.ratio)
-        self._lock = threading.Lock()  # of `_ratio`
-        self._seen: deque[tuple[Hashable, float]] = deque()  # and not in `_ratio` yet
+        self._seen: Notes[tuple[Hashable, float]] = Notes(lambda seen: self._ratio.saw(*seen))
 
     def saw(self, key: Hashable, moment: float) -> None:
-        """Note that a message of `key` was taken at a moment (seconds).
-
-        Without a lock, as in `Statistics`: it is called for each batch of each thread.
-        """
-        self._seen.append((key, moment))
-        if len(self._seen) >= _TOGETHER and self._lock.acquire(blocking=False):
-            try:
-                self._add_seen()
-            finally:
-                self._lock.release()
-
-    def _add_seen(self) -> None:
-        for _ in range(len(self._seen)):
-            self._ratio.saw(*self._seen.popleft())
+        """Note that a message of `key` was taken at a moment (seconds)."""
+        self._seen.note((key, moment))
 
     def park(
         self,
@@ -209,8 +194,8 @@ class Parker:
 
     def _out_of_ratio(self, lane_key: Hashable, *, parks: bool) -> str | None:
         """Checked and noted at once, for bad keys come together."""
-        with self._lock:
-            self._add_seen()
+        with self._seen.lock:
+            self._seen.add_up()
             reached = self._ratio.refuses(lane_key, now())
             if reached is None and parks:
                 self._ratio.parks(lane_key, now())

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 _SPAN = 10.0  # seconds that share one set of sums, as Java samples
 _MINUTE = 6  # spans, besides the one that has just begun
 _HOUR = 360
 _TOGETHER = 64  # events that are added up at once
+
+N = TypeVar("N")
 
 
 class ReturnType(StrEnum):
@@ -51,18 +54,46 @@ class TopicStatistics:
     calls: Mapping[ReturnType, int]
 
 
-class Statistics:
-    """Counts of one consumer. Thread-safe; `now` is seconds on one clock that never goes back.
+class Notes(Generic[N]):
+    """Events that many threads note and one adds up. Thread-safe.
 
-    Events are put down without a lock and added up later, by whoever finds that nobody does it: a
+    They are put down without a lock and added up later, by whoever finds that nobody does it: a
     lock that each call of each thread takes is a queue in which they wait for the interpreter, too
     (at times it took twice as long as all the rest).
+
+    Args:
+        add: adds one up; called by one thread at a time.
+
+    Attributes:
+        lock: hold it for `add_up`, and to read what `add` wrote.
     """
+
+    def __init__(self, add: Callable[[N], None]) -> None:
+        self.lock = threading.Lock()
+        self._add = add
+        self._noted: deque[N] = deque()
+
+    def note(self, event: N) -> None:
+        """Put one down; adds all up if there are many and nobody does it."""
+        self._noted.append(event)
+        if len(self._noted) >= _TOGETHER and self.lock.acquire(blocking=False):
+            try:
+                self.add_up()
+            finally:
+                self.lock.release()
+
+    def add_up(self) -> None:
+        """Add up what is noted; hold the lock."""
+        for _ in range(len(self._noted)):  # and not what comes meanwhile, for ever
+            self._add(self._noted.popleft())
+
+
+class Statistics:
+    """Counts of one consumer. Thread-safe; `now` is seconds on one clock that never goes back."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
-        self._events: deque[_Event] = deque()
-        self._adding = threading.Lock()
+        self._notes = Notes(self._add)
 
     def consumed(
         self,
@@ -86,40 +117,31 @@ class Statistics:
             ok: whether the messages were done; TIME_OUT says only that it took long.
             calls: how many calls.
         """
-        self._note((topic, now, messages, seconds, kind, ok, calls))
+        self._notes.note((topic, now, messages, seconds, kind, ok, calls))
 
     def pulled(self, topic: str, messages: int, seconds: float, now: float) -> None:
         """Note one pull that was answered `seconds` after it was sent."""
-        self._note((topic, now, messages, seconds, None, True, 1))
+        self._notes.note((topic, now, messages, seconds, None, True, 1))
 
     def of(self, topic: str, now: float) -> TopicStatistics:
         """What is known of `topic`; zeros if nothing is."""
-        with self._adding:
-            self._add_up()
+        with self._notes.lock:
+            self._notes.add_up()
             found = self._topics.get(topic) or _Topic(now)
             return found.snapshot(now)
 
     def topics(self) -> tuple[str, ...]:
         """The topics that anything was noted of, sorted."""
-        with self._adding:
-            self._add_up()
+        with self._notes.lock:
+            self._notes.add_up()
             return tuple(sorted(self._topics))
 
-    def _note(self, event: _Event) -> None:
-        self._events.append(event)
-        if len(self._events) >= _TOGETHER and self._adding.acquire(blocking=False):
-            try:
-                self._add_up()
-            finally:
-                self._adding.release()
-
-    def _add_up(self) -> None:
-        for _ in range(len(self._events)):  # and not what comes meanwhile, for ever
-            topic, now, messages, seconds, kind, ok, calls = self._events.popleft()
-            found = self._topics.get(topic)
-            if found is None:
-                found = self._topics[topic] = _Topic(now)
-            found.add(now, messages, seconds, kind, ok=ok, calls=calls)
+    def _add(self, event: _Event) -> None:
+        topic, now, messages, seconds, kind, ok, calls = event
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = _Topic(now)
+        found.add(now, messages, seconds, kind, ok=ok, calls=calls)
 
 
 # topic, now, messages, seconds, how the calls ended (None: it is a pull), whether they were done,

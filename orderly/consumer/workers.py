@@ -263,7 +263,7 @@ class Worker(Engine):
             called = None
             while (wanted := next_call(steps, called)) is not None:
                 called = self._caller.call(held, wanted.messages, batch.key, wanted.mode)
-                self._caller.count(called)
+                called.count(self._session.statistics)
         self._end_lane_task(held, batch)
 
     def _must_yield(self, ran: float) -> bool:
@@ -373,16 +373,8 @@ class Burst:
             self._plain += len(called.messages)
             self._seconds += called.seconds
         else:
-            self._count(
-                called.kind, 1, len(called.messages), called.seconds, ok=not called.effect.suspend
-            )
+            called.count(self._statistics)
         return well
-
-    def _count(
-        self, kind: ReturnType, calls: int, messages: int, seconds: float, *, ok: bool = True
-    ) -> None:
-        topic = self._held.queue.topic
-        self._statistics.consumed(topic, messages, seconds, kind, now(), ok=ok, calls=calls)
 
     def __exit__(
         self,
@@ -392,7 +384,15 @@ class Burst:
     ) -> None:
         held, batch, count = self._held, self._batch, len(self._messages)
         if self._calls:
-            self._count(ReturnType.SUCCESS, self._calls, self._plain, self._seconds)
+            self._statistics.consumed(
+                held.queue.topic,
+                self._plain,
+                self._seconds,
+                ReturnType.SUCCESS,
+                now(),
+                ok=True,
+                calls=self._calls,
+            )
         if batch.done < self._end < count or 0 < batch.done < count:
             with held.lock:  # which counts what is done
                 if error is None:

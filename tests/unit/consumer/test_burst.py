@@ -33,7 +33,7 @@ def held_queue(count, *, by_key=False, keys=None):
 
 
 def outcome(effect=PLAIN_SUCCESS, seconds=0.0):
-    called = Called(None, (message(0),), ConsumeContext(QUEUE), 0.0)
+    called = Called(None, (message(0),), ConsumeContext(QUEUE), now() - seconds)
     called.effect, called.seconds = effect, seconds
     return called
 
