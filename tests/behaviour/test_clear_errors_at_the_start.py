@@ -42,15 +42,27 @@ def online(client, group):
 
 
 @pytest.fixture
-def refused(online):
+def refused(online, monkeypatch):
     """Start a consumer that must fail so, and look for what it left behind."""
+    begun = {
+        threading.current_thread()
+    }  # it and what it starts; a member's threads come later, too
+    start_thread = threading.Thread.start
+
+    def start(thread):
+        if threading.current_thread() in begun:
+            begun.add(thread)
+        start_thread(thread)
 
     def refused(consumer, error, match):
         members = online()
-        before = set(threading.enumerate())
+        monkeypatch.setattr(threading.Thread, "start", start)
         with pytest.raises(error, match=match):
             consumer.start()
-        eventually(lambda: set(threading.enumerate()) <= before)
+        left = begun - {threading.current_thread()}
+        assert left
+        eventually(lambda: not any(thread.is_alive() for thread in left))
+        monkeypatch.undo()
         assert online() == members
         assert consumer.assignment == ()
         assert (consumer.health().live, consumer.health().state) == (False, "failed")
