@@ -14,18 +14,19 @@ import sys
 
 from benchmarks.rounds import spread
 from benchmarks.spark.decoding import decoding
-from benchmarks.spark.parts import audit, sink, source, topic
+from benchmarks.spark.parts import audit, sink, source, topic, topic_audit
 from benchmarks.spark.session import Session
 from benchmarks.spark.topics import fill, large_broker
 from orderly.client import Client
 
-PARTS = ("decode", "source", "audit", "topic", "sink")
+PARTS = ("decode", "source", "audit", "topic", "topic-audit", "sink")
 GOALS = {
     "source_vs_parquet_cpu": 1.3,
     "topic_vs_parquet_four_cpu": 2.0,
     "topic_vs_parquet_all_cpu": 2.0,
     "topic_vs_floor_cpu": 1.5,
     "audit_vs_window_cpu": 1.0,
+    "topic_audit_vs_window_cpu": 1.0,
     "audit_hot_key_wall": 1.3,
     "sink_us_per_row": 6.0,
     "worker_rss_mib": 300.0,
@@ -44,7 +45,7 @@ def main():
             session = Session()
             stack.callback(session.stop)
             parts += _without_broker(session, wanted, arguments)
-            if {"topic", "sink"} & set(wanted):
+            if {"topic", "topic-audit", "sink"} & set(wanted):
                 parts += _with_broker(session, stack, wanted, arguments)
             figures["worker_rss_mib"] = session.worker_peak_mib()
     report = _report(parts, figures, arguments)
@@ -68,10 +69,13 @@ def _with_broker(session, stack, wanted, arguments):
         client.admin.create_topic(name, 8)
         return name
 
-    if "topic" in wanted:
+    if {"topic", "topic-audit"} & set(wanted):
         name = f"bench-{os.getpid()}"
         fill(client, name, arguments.messages)
+    if "topic" in wanted:
         yield topic(session, client, name, arguments.rounds)
+    if "topic-audit" in wanted:
+        yield from topic_audit(session, client, name, arguments.rounds)
     if "sink" in wanted:
         yield sink(session, client, arguments.messages, arguments.rounds, new_topic)
 

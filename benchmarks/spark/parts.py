@@ -16,7 +16,9 @@ from benchmarks.spark.topics import SEQ_PROPERTY
 from orderly.spark.discovering import pin
 from orderly.spark.jobs.audit.evidence import message_columns
 from orderly.spark.jobs.audit.judging import judge
+from orderly.spark.jobs.audit.run import run as run_audit
 from orderly.spark.jobs.audit.settings import AuditSettings
+from orderly.spark.jobs.output import Output
 from orderly.spark.jobs.progress import silent
 from orderly.spark.options import ScanOptions
 from orderly.spark.reading import RangePulls, read_range
@@ -106,6 +108,54 @@ def audit(session, rows, rounds):
     )
 
 
+def topic_audit(session, client, name, rounds):
+    """The audit of a topic as the command does it, beside a window over the same topic."""
+    namesrv = client.config.namesrv
+    options = {"namesrv": namesrv, "topic": name, "seqProperty": SEQ_PROPERTY}
+    messages = sum(each.messages for each in pin(options, client))
+    walls, found = defaultdict(list), set()
+
+    def side(name, query):
+        def run():
+            cost = session.cost(lambda: found.add(query()))
+            walls[name].append(cost.wall)
+            return cost.cpu / messages * 1e6
+
+        return run
+
+    settings = AuditSettings(source={"namesrv": namesrv, "topic": name}, seq_property=SEQ_PROPERTY)
+
+    def audited(output=None):
+        result = run_audit(session.spark, settings, output)
+        session.spark.catalog.clearCache()
+        return result.figures.inversions
+
+    def written():
+        with tempfile.TemporaryDirectory() as folder, Output(folder) as output:
+            return audited(output)
+
+    def windowed():
+        rows = session.spark.read.format("rocketmq").options(**options).load()
+        return _falls(rows.select(*NARROW))
+
+    queries = {"audit": audited, "audit, tables and report": written, "window": windowed}
+    sides = {each: side(each, query) for each, query in queries.items()}
+    values = _measured("topic audit", sides, rounds)
+    (inversions,) = found
+    assert inversions, "nothing was planted"
+    title = f"audit of a topic of {messages:,} messages, {inversions} inversions found by both"
+    ratios = {
+        "topic_audit_vs_window_cpu": ("audit", "window"),
+        "written_audit_vs_window_cpu": ("audit, tables and report", "window"),
+    }
+    seconds = {name: times[-rounds:] for name, times in walls.items()}
+    wall = {"topic_audit_vs_window_wall": ("audit", "window")}
+    return (
+        Part("topic audit", title, _CPU, values, ratios),
+        Part("topic audit wall", title, "seconds", seconds, wall),
+    )
+
+
 def sink(session, client, rows, rounds, new_topic):
     """Rows into a topic, each key in order."""
     frame = session.synthetic(rows, columns="sharding_key,seq,body")
@@ -181,7 +231,9 @@ def _audited(session, rows, *, hot):
 
 def _windowed(session, rows, *, hot):
     """What a user would write; returns the inversions."""
-    names = "queue_id,queue_offset,sharding_key,seq"
+    return _falls(session.synthetic(rows, hot=hot, columns=",".join(NARROW)))
+
+
+def _falls(frame):
     order = Window.partitionBy("queue_id", "sharding_key").orderBy("queue_offset")
-    frame = session.synthetic(rows, hot=hot, columns=names)
     return frame.withColumn("before", F.lag("seq").over(order)).where("seq < before").count()
