@@ -10,6 +10,7 @@ from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.handler_caller import Caller
+from orderly.consumer.session import KeyToPark
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
@@ -251,6 +252,18 @@ def test_a_queue_that_is_given_up_frees_its_turn(setting):
     setting.start(first, second)
     finished(second, 3)
     assert len(setting.offsets(0)) == 1
+
+
+def test_a_suspect_that_an_operator_parks_frees_its_turn(setting):
+    """It is the last one of its queue, which goes on without turns after that."""
+    setting.engine.parker.park = lambda held, batch, failures, finished: None  # it succeeds
+    first, second = (setting.hold(queue, "a", Crashes(2)) for queue in QUEUES[:2])
+    first.to_park["a"] = KeyToPark("jane")
+    setting.start(first)
+    finished(first, 1)
+    setting.start(second)
+    finished(second, 1)
+    assert setting.offsets(0) == []
 
 
 def test_a_run_that_breaks_down_frees_its_turn(setting):
