@@ -258,6 +258,12 @@ def test_the_window_is_bounded_and_never_without_what_was_acknowledged_last():
     assert fence.explains(1 + MAX_WINDOW)
 
 
+def test_what_former_owners_sent_is_bounded_together_with_the_start():
+    fence = Fence(5000, range(MAX_WINDOW))
+    assert len(fence.window) == MAX_WINDOW
+    assert fence.newest == 5000
+
+
 def test_the_same_offset_again_forgets_nothing_in_time():
     fence = committed(Fence(0), *((1, n * 0.01) for n in range(1, 500)))
     assert fence.explains(0)

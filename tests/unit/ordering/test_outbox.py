@@ -158,6 +158,15 @@ def test_an_entry_failed_by_time_says_what_its_queue_suffers_from():
     assert not isinstance(error.__cause__, RequestTimeout), "it was never sent"
 
 
+def test_an_entry_failed_by_time_behind_many_says_so():
+    box = outbox()
+    fill(box, "b1")
+    take(box)
+    fill(box, entry("a1", deadline=0.1))
+    ((_, error),) = box.expire(0.1)
+    assert "more messages wait for the queue than it takes in that time" in str(error)
+
+
 def test_no_retry_begins_after_the_deadline_of_the_most_patient_member():
     box = outbox(retries=9, retry_backoff=1.0)
     fill(box, entry("a1", deadline=0.5), entry("b1", deadline=2.0))

@@ -13,6 +13,7 @@ from orderly.ordering import owned_queue as window_module
 from orderly.ordering.fence import Fence, Landmark
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import (
+    NOT_OURS,
     PULL_IDLE,
     Drop,
     Lease,
@@ -214,6 +215,16 @@ def test_no_message_is_handed_out_once_the_lease_ran_out():
     assert queue.take(1, TRUST) is None
     assert queue.dropped is Drop.LOST
     assert queue.idle
+
+
+@pytest.mark.parametrize("later", Drop)
+@pytest.mark.parametrize("first", Drop)
+def test_only_a_reason_to_save_nothing_takes_the_place_of_another_one(first, later):
+    queue = owned()
+    assert queue.drop(first)
+    outranks = later in NOT_OURS and first not in NOT_OURS
+    assert queue.drop(later) == outranks
+    assert queue.dropped is (later if outranks else first)
 
 
 def test_a_success_after_a_revocation_counts_because_the_lock_was_kept():

@@ -190,8 +190,18 @@ def test_within_the_limits_nothing_is_refused(parking):
     ("key", "messages", "size", "why"),
     [
         ("c", 1, 1, "2 keys of the queue are parked"),
-        ("a", 3, 1, "8 messages of the queue are parked, 3 more"),
-        ("a", 1, 201, "800 bytes of the queue are parked, 201 more"),
+        (
+            "a",
+            3,
+            1,
+            "8 messages of the queue are parked, 3 more are over its share of the limit, 10",
+        ),
+        (
+            "a",
+            1,
+            201,
+            "800 bytes of the queue are parked, 201 more are over its share of the limit, 1000",
+        ),
     ],
 )
 def test_at_a_limit_it_says_why(parking, key, messages, size, why):
