@@ -30,7 +30,7 @@ public final class Consume {
         Usage.end();
     }
 
-    private static void rest(long millis) {
+    static void rest(long millis) {
         if (millis > 0) {
             try {
                 Thread.sleep(millis);

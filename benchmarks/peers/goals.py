@@ -28,22 +28,25 @@ class Goal:
 GOALS = {
     goal.name: goal
     for goal in (
-        Goal("consume_vs_java", 1.0),
-        Goal("consume_cpu_vs_java", 1.0, at_least=False),
+        Goal("consume_vs_java", 0.8),
+        Goal("consume_cpu_vs_java", 0.9, at_least=False),
+        Goal("consume_by_key_vs_queue", 0.85),
         Goal("consume_vs_native", 8.0),
-        Goal("consume_vs_grpc", 50.0),
+        Goal("consume_vs_grpc", 60.0),
         Goal("consume_vs_floor", 0.8),
         Goal("consume_two_processes_vs_one", 1.7),
-        Goal("rss_mib", 60.0, at_least=False),
+        Goal("rss_mib", 50.0, at_least=False),
         Goal("first_message_seconds", 0.3, at_least=False),
-        Goal("send_sync_vs_java", 0.95),
-        Goal("send_sync_cpu_vs_java", 0.8, at_least=False),
+        Goal("send_sync_vs_java", 1.0),
+        Goal("send_sync_cpu_vs_java", 0.7, at_least=False),
         Goal("send_sync_vs_native", 1.6),
         Goal("send_batch_vs_java_async", 4.0),
         Goal("hot_key_batch_vs_sync", 10.0),
         Goal("inversions", 0, at_least=False),
-        Goal("latency_p50_vs_java", 1.0, at_least=False),
-        Goal("latency_p99_vs_java", 1.0, at_least=False),
+        Goal("latency_p50_vs_java", 1.1, at_least=False),
+        Goal("latency_p99_vs_java", 1.1, at_least=False),
+        Goal("load_p99_vs_java", 1.1, at_least=False),
+        Goal("load_by_key_p99_vs_java", 1.0, at_least=False),
     )
 }
 SUFFIXES = {128: "", 1024: "_1k"}  # of a figure's name, by the size of the bodies

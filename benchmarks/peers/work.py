@@ -18,6 +18,8 @@ SUBMITTED = 220_000, 20_000
 SENT_BY_JAVA_64 = 80_000, 20_000
 TIMED = 20_000, 10_000
 RATE = 1_000  # messages per second, where latency is measured
+LOADED = 40_000, 10_000
+LOAD, WAIT = 2_000, 1  # messages per second; milliseconds of a handler that does some I/O
 NUMBERED = 1_000_000
 
 
@@ -43,8 +45,13 @@ def consume(bench, size):
         fifo = bench.backlog(size, count, "FIFO")
         return bench.run("grpc", "consume", bench.proxy, bench.ordered_group(), fifo, count, warm)
 
+    def by_key():
+        counts = bench.scaled(*CONSUMED)
+        return bench.run("ours", "consume", bench.namesrv, new_group(), topic, *counts, "key")
+
     return {
         "ours": side("ours", "consume", CONSUMED),
+        "ours_by_key": by_key,
         "java": side("java", "Consume", CONSUMED),
         "floor": floor,
         "native": native,
@@ -100,6 +107,20 @@ def latency(bench, size):
     return {"ours": side("ours", "latency"), "java": side("java", "Latency")}
 
 
+def load(bench, size):
+    def side(peer, work, *order):
+        return lambda: bench.run(
+            peer, work, bench.namesrv, new_group(), bench.topic(), *bench.scaled(*LOADED), size,
+            LOAD, WAIT, *order,
+        )  # fmt: skip
+
+    return {
+        "ours": side("ours", "load", "queue"),
+        "ours_by_key": side("ours", "load", "key"),
+        "java": side("java", "Load"),
+    }
+
+
 def inversions(bench, size):
     """Submit messages that count up, read them back, and compare the order within each key."""
 
@@ -126,9 +147,10 @@ PARTS = {
                 Ratio("consume_vs_native", "ours", "native"),
                 Ratio("consume_vs_grpc", "ours", "grpc"),
                 Ratio("consume_vs_floor", "ours", "floor"),
+                Ratio("consume_by_key_vs_queue", "ours_by_key", "ours"),
             ),
             consume,
-            share=2.5,
+            share=3.0,
         ),
         Part(
             "processes",
@@ -174,6 +196,22 @@ PARTS = {
             ),
             latency,
             rounds=3,
+            share=2.0,
+        ),
+        Part(
+            "load",
+            f"Zipf-distributed keys due at {LOAD:,} messages/s, a handler that waits {WAIT} ms:"
+            " from when a message was due to its handler; a side that breaks the order has no row",
+            ("p50", "p90", "p99", "cpu", "rss_mib"),
+            (
+                Ratio("load_p50_vs_java", "ours", "java", "p50"),
+                Ratio("load_p99_vs_java", "ours", "java", "p99"),
+                Ratio("load_by_key_p99_vs_java", "ours_by_key", "java", "p99"),
+                Ratio("load_by_key_cpu_vs_java", "ours_by_key", "java", "cpu"),
+            ),
+            load,
+            rounds=3,
+            sizes=(1024,),
             share=2.0,
         ),
         Part(

@@ -6,6 +6,8 @@ import random
 import string
 import threading
 import time
+from bisect import bisect_right
+from itertools import accumulate
 from pathlib import Path
 
 KEYS = 1000
@@ -55,6 +57,16 @@ class Meter:
 def key(number):
     """The sharding key of a message: neighbours have different ones."""
     return f"key-{number % KEYS}"
+
+
+def zipf(count):
+    """Numbers of keys, the n-th in proportion to 1 / n; `Load.java` draws the same."""
+    up_to = list(accumulate(1 / (number + 1) for number in range(KEYS)))
+    state, found = 1, []
+    for _ in range(count):
+        state = (state * 1103515245 + 12345) % (1 << 31)
+        found.append(bisect_right(up_to, up_to[-1] * state / (1 << 31)))
+    return found
 
 
 def body(size):

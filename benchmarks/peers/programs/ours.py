@@ -1,18 +1,20 @@
 """Our side: `python -m benchmarks.peers.programs.ours WORK ARGUMENT…`, see the functions."""
 
+import itertools
 import json
 import sys
 import threading
 import time
+from dataclasses import replace
 
-from benchmarks.peers.programs.meter import TIMEOUT, Meter, body, key, tell
+from benchmarks.peers.programs.meter import TIMEOUT, Meter, body, key, tell, zipf
 from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
 from orderly.client import Client
 
 FIRST = ConsumerConfig(consume_from="first")
 
 
-def consume(namesrv, group, topic, count, warm):
+def consume(namesrv, group, topic, count, warm, order="queue"):  # noqa: PLR0917 - a command line
     """Work a backlog off in order, with a handler that does nothing."""
     meter = Meter(int(count), int(warm))
 
@@ -20,7 +22,8 @@ def consume(namesrv, group, topic, count, warm):
         meter.tick()
         return ConsumeResult.SUCCESS
 
-    with OrderlyConsumer(group, handle, namesrv=namesrv, config=FIRST).subscribe(topic):
+    config = replace(FIRST, order=order)
+    with OrderlyConsumer(group, handle, namesrv=namesrv, config=config).subscribe(topic):
         tell(**meter.result())
 
 
@@ -123,7 +126,56 @@ def latency(namesrv, group, topic, count, warm, size, rate):  # noqa: PLR0917
     )
 
 
+def load(namesrv, group, topic, count, warm, size, rate, wait, order):  # noqa: PLR0917
+    """Submit Zipf-distributed keys at an even pace, and consume them with a handler that waits.
+
+    Tells the nanoseconds from the moment each message was due to its handler: a sender that falls
+    behind makes its messages late, too. Fails if a key's messages come out of order.
+
+    Args:
+        wait: milliseconds of the handler.
+        order: of the consumer.
+    """
+    total, pause, text = int(count), 1e9 / float(rate), body(int(size)).encode()
+    keys, due, latencies, latest = zipf(total), [0] * total, [0] * total, {}
+    arrived, done, inversions = itertools.count(1), threading.Event(), []
+
+    def handle(messages, context):
+        now = time.monotonic_ns()
+        (message,) = messages
+        index = int(message.properties["index"])
+        if latest.get(message.sharding_key, -1) >= index:
+            inversions.append(index)
+        latest[message.sharding_key] = index
+        latencies[index] = now - due[index]
+        if next(arrived) == total:
+            done.set()
+        time.sleep(float(wait) / 1e3)
+        return ConsumeResult.SUCCESS
+
+    config = replace(FIRST, order=order)
+    consumer = OrderlyConsumer(group, handle, namesrv=namesrv, config=config).subscribe(topic)
+    with consumer, OrderlyProducer(namesrv=namesrv) as producer:
+        start, cpu = time.monotonic_ns(), 0.0
+        due[:] = [start + int(number * pause) for number in range(total)]
+        for number, named in enumerate(keys):
+            time.sleep(max(0, due[number] - time.monotonic_ns()) / 1e9)
+            if number == int(warm):
+                cpu = time.process_time()
+            index = {"index": str(number)}
+            producer.submit(Message(topic, text, sharding_key=f"key-{named}", properties=index))
+        assert done.wait(TIMEOUT), f"after {next(arrived) - 1} of {total} messages none came"
+        cpu = time.process_time() - cpu
+    assert not inversions, f"{len(inversions)} messages came before an earlier one of their key"
+    tell(
+        latencies_ns=latencies[int(warm) :],
+        messages=total - int(warm),
+        cpu_seconds=cpu,
+        inversions=0,
+    )
+
+
 if __name__ == "__main__":
-    {work.__name__: work for work in (consume, member, send, submit, numbered, latency)}[
+    {work.__name__: work for work in (consume, member, send, submit, numbered, latency, load)}[
         sys.argv[1]
     ](*sys.argv[2:])
