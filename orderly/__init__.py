@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":
     raise ImportError(
-        "orderly runs on Linux and macOS: Windows has no sockets that write without waiting, which"
-        " it builds on; use it in WSL 2 or in a Linux container"
+        "orderly runs on Linux and macOS. It needs sockets that write without waiting, which"
+        " Windows does not have: use it in WSL 2 or in a Linux container"
     )
 
 if TYPE_CHECKING:

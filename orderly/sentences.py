@@ -34,7 +34,7 @@ SENTENCES: Mapping[str, str] = {
     "message.not_applied": "the effect of a message was refused: {verdict}",
     "key.suspended": "a key waits {seconds} s",
     "key.parked": "a key is parked: this message and all later ones of the key are set aside",
-    "key.released": "a parked key was released; it goes on live",
+    "key.released": "a parked key was released; its new messages run as usual",
     "key.release_stopped": "a release stopped; the key stays parked from this message on",
     "key.dropped": "the messages of a parked key were dropped",
     "key_function.raised": "the key function raised an error; the queue waits before the message",

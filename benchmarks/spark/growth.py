@@ -1,7 +1,7 @@
 """How cost grows with messages and tasks: `python -m benchmarks.spark.growth [--write]`.
 
 One topic of one queue for each size, read by 1, 2 and 4 tasks on a session of two cores. `--write`
-puts the table into docs/how-to/spark.md, and the picture beside it. Ten million messages take 3 GB
+puts the table into docs/reference/spark.md, and draws the picture. Ten million messages take 3 GB
 of disk.
 """
 
@@ -27,7 +27,7 @@ from orderly.spark.source import read
 
 FOUR = ("queue_id", "queue_offset", "sharding_key", "seq")
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "how-to" / "spark.md"
+PAGE = ROOT / "docs" / "reference" / "spark.md"
 PICTURE = ROOT / "docs" / "pictures" / "spark-sizes.svg"
 BEGIN = "<!-- sizes: begin; written by `python -m benchmarks.spark.growth --write` -->"
 END = "<!-- sizes: end -->"

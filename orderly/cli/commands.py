@@ -28,7 +28,7 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Watch": {
         "backlog": ("orderly.cli.backlog", "How far behind groups are, and why; alert on it."),
-        "locks": ("orderly.cli.locks", "Who holds which queue of a group."),
+        "locks": ("orderly.cli.locks", "Which member of a group holds which queue."),
         "tail": ("orderly.cli.tail", "Read a topic without joining a group."),
         "exporter": ("orderly.cli.exporter", "Metrics, JSON and a page about backlogs, over HTTP."),
     },
@@ -40,7 +40,7 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
         "group": ("orderly.cli.group", "Consumer groups: list them, delete them."),
     },
     "Measure": {
-        "skew": ("orderly.cli.skew", "How even a topic's queues are, and its largest keys."),
+        "skew": ("orderly.cli.skew", "How evenly a topic's queues are filled; its largest keys."),
         "placement": (
             "orderly.cli.placement",
             "Do all producers place keys alike? Is a key's order at risk?",

@@ -53,7 +53,7 @@ GAP = (
 def dlq() -> None:
     """A group's dead letters (%DLQ%GROUP): list them, send them again.
 
-    Nothing is deleted there; the broker does that, by age.
+    These commands delete nothing. The broker deletes dead letters by age.
     """
 
 
@@ -174,13 +174,14 @@ def replay(
 ) -> int:
     """Send dead letters of GROUP again, each as a new message at the end of its topic.
 
-    They go by their sharding key, in the order of the dead letters. The order of a key still has a
-    gap: the group consumed the key's later messages long ago. The dead letters also stay in place,
-    so a second replay sends them a second time. Keep the output: it says what was sent.
+    The sharding key chooses the queue, and the dead letters keep their order. The order of a key
+    still has a gap: the group consumed the key's later messages long ago. The dead letters also
+    stay in place, so a second replay sends them a second time. Keep the output: it says what was
+    sent.
 
-    A sender to the group's topics can make a dead letter name any topic. So the command refuses a
-    dead letter whose topic GROUP does not visibly consume, unless you name the topic with --into.
-    It always refuses RocketMQ's own topics, retries, dead letters and state.
+    Anyone who can send to the group's topics can forge the topic name in a dead letter. So the
+    command refuses a dead letter if nothing shows that GROUP consumes its topic, unless you give
+    --into. It always refuses RocketMQ's own topics, retries, dead letters and state.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(into)

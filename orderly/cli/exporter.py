@@ -47,7 +47,7 @@ Examples:
     type=Duration(1),
     default="15s",
     show_default=True,
-    help="From the start of one scan to the start of the next.",
+    help="Time from the start of one scan to the start of the next.",
 )
 @click.option(
     "--granularity",
@@ -58,7 +58,9 @@ Examples:
     " worst first, up to 5,000 series.",
 )
 @redact_option
-@click.option("--otlp", is_flag=True, help="Also push by OTLP, as OTEL_EXPORTER_OTLP_* say.")
+@click.option(
+    "--otlp", is_flag=True, help="Also push the metrics by OTLP (set OTEL_EXPORTER_OTLP_*)."
+)
 @filter_options
 @common_options
 @click.pass_context

@@ -47,7 +47,7 @@ Examples:
 @common_options
 @click.pass_context
 def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> int:
-    """Show who holds which queue of GROUP, as its members report it.
+    """Show which member holds which queue of GROUP, as the members report it.
 
     A broker does not show its locks, and asking for a lock would take it. So the command asks each
     member. It learns nothing from members that are dead, hang, or connect through gRPC.

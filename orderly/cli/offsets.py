@@ -352,7 +352,7 @@ def reset(
     """Set the offsets of GROUP in TOPIC: consume again, or skip.
 
     Members can keep running. Each takes the new offsets at its next pull of the queue, after about
-    20 seconds at the latest. Messages it works on at that moment are no longer committed. Messages
+    20 seconds at the latest. It does not commit messages that it works on at that moment. Messages
     that come again keep the order of each key.
     """
     settings = settings_of(ctx)

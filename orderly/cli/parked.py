@@ -120,7 +120,7 @@ def _timeout_option(command: F) -> F:
         type=Duration(1),
         default="60s",
         show_default=True,
-        help="Give up after so long without a sign from the queue's owner.",
+        help="Give up if the queue's owner does not answer for this long.",
     )(command)
 
 
@@ -202,7 +202,7 @@ def choice_options(command: F) -> F:
 
 
 @click.command(
-    cls=OrderlyCommand, short_help="Run parked keys in order, then go on live.", epilog=RELEASE
+    cls=OrderlyCommand, short_help="Run the messages of parked keys, in order.", epilog=RELEASE
 )
 @group_argument
 @choice_options
@@ -225,7 +225,7 @@ def release(
     topic: str | None,
     form: Format,
 ) -> int:
-    """Run the parked messages of KEY in GROUP in order; then the key goes on live.
+    """Run the parked messages of KEY in GROUP in order; new ones then run as usual.
 
     The member that owns the key's queue runs them. New messages of the key are parked behind them
     meanwhile. If a message fails again, the release stops there, and the key stays parked from that
@@ -424,9 +424,7 @@ def _added_remarks(group: str, key: Key, added: Added, *, dry_run: bool) -> Iter
         )
 
 
-@click.command(
-    cls=OrderlyCommand, short_help="Discard a key's messages; the key goes on live.", epilog=DROP
-)
+@click.command(cls=OrderlyCommand, short_help="Discard a key's parked messages.", epilog=DROP)
 @group_argument
 @key_argument()
 @yes_option
@@ -446,7 +444,7 @@ def drop(
     topic: str | None,
     form: Format,
 ) -> int:
-    """Discard the parked messages of KEY in GROUP: they never run; the key goes on live.
+    """Discard the parked messages of KEY in GROUP: they never run; new ones run as usual.
 
     The command asks first. Use `orderly parked export` to keep a copy.
     """

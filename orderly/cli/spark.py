@@ -153,14 +153,15 @@ _READING = (
         "end",
         default="",
         metavar="WHERE",
-        help="Where to stop, written as in --from; not included. Default: latest, as of the start.",
+        help="Where to stop (not included), written as in --from. Default: the end when the job"
+        " starts.",
     ),
     click.option(
         "--option",
         "options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="An option of the Spark source: minPartitions=64, say; may be given again.",
+        help="An option of the Spark source, as in minPartitions=64; may be given again.",
     ),
 )
 _WRITING = (
@@ -189,7 +190,7 @@ _RUNNING = (
         "--conf",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A Spark setting: spark.driver.memory=4g, say; may be given again.",
+        help="A Spark setting, as in spark.driver.memory=4g; may be given again.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print no progress."),
 )
@@ -355,7 +356,7 @@ _AUDITED = (
     "--gaps/--no-gaps",
     default=True,
     show_default=True,
-    help="Whether the numbers of a key have no gaps by design. If so, a gap is a missing message.",
+    help="Report a gap in a key's numbers as a missing message. --no-gaps: gaps are normal.",
 )
 @redact_option
 @job_options()

@@ -70,7 +70,7 @@ Examples:
     "--idle",
     "quiet",
     type=Duration(),
-    help="The topic counts as closed after so long without a new message. Keep it longer than"
+    help="The topic counts as closed after this time without a new message. It must be longer than"
     " producers keep an old route. Default: 35s; 5m35s where a proxy is there, which keeps routes"
     " for 5 minutes.",
 )
@@ -87,7 +87,7 @@ Examples:
     multiple=True,
     metavar="GROUP",
     shell_complete=complete_group,
-    help="Do not wait for this group: it is gone for good, say; may be given again.",
+    help="Do not wait for this group, as it is gone for good; may be given again.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show the plan, and which groups are behind.")
 @yes_option
@@ -278,7 +278,7 @@ topic.add_command(grow)
     "--type",
     "kind",
     type=click.Choice([kind.lower() for kind in _TYPES]),
-    help="The message type to declare. Proxies hold producers to it. fifo: with a sharding key;"
+    help="The message type to declare. Proxies refuse other types. fifo: with a sharding key;"
     " normal: without; mixed: both, where brokers allow it (enableMixedMessageType). Default: not"
     " declared, which means normal.",
 )
@@ -311,7 +311,7 @@ def create(
     `orderly topic grow`).
 
     If the topic already exists with this number of queues (and this type, if you give one), nothing
-    changes. If it exists with another, that is an error.
+    changes. If it exists with another number or type, that is an error.
     """
     settings = settings_of(ctx)
     topic = settings.topic(topic)

@@ -545,7 +545,7 @@ def check_handler(config: ConsumerConfig, handler: object) -> None:
     trusted = config.broadcasting or not is_number(unrenewed) or unrenewed <= config.lock_trust
     if not trusted:
         raise ConfigError(
-            f"this listener retries for {unrenewed:g} s, but trusts a queue's lock for"
+            f"this listener retries for {unrenewed:g} s, but the consumer trusts a queue's lock for"
             f" {config.lock_trust:g} s: lower max_seconds of its Retry, or pass extend=True to the"
             " Retry"
         )

@@ -254,7 +254,7 @@ class ParkedMessages:
         on_progress: OnProgress = _unheard,
         on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
-        """Run a key's parked messages at the queue's owner; then the key goes on live.
+        """Run a key's parked messages at the queue's owner; new ones then run as usual.
 
         Args:
             key: a parked one.

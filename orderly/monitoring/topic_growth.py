@@ -376,8 +376,8 @@ def _opened(plan: GrowthPlan) -> Steps:
     left = yield from _each(plan.grown)
     if left:
         raise OrderlyError(
-            f"{plan.topic} is drained and has its queues, but is still closed for writing on"
-            f" broker {_names(left)}: run the command again; it continues from there"
+            f"{plan.topic} is drained and has its new queues, but is still closed for writing"
+            f" on broker {_names(left)}: run the command again; it continues from there"
         ) from next(iter(left.values()))
     yield Notice("writing is open again")
 

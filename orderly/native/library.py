@@ -123,9 +123,9 @@ NEWER: Mapping[str, Signature] = {
 
 VARIABLE = "ORDERLY_LIBROCKETMQ"
 HOW_TO_GET_IT = (
-    "librocketmq is on no package registry: its project, apache/rocketmq-client-cpp, has packages"
-    " for some systems among its releases on GitHub, and a build.sh that builds it;"
-    f" then set {VARIABLE} to the path of librocketmq.so."
+    "librocketmq is on no package registry. Download a package for your system from the releases"
+    " of apache/rocketmq-client-cpp on GitHub, or build it with that project's build.sh."
+    f" Then set {VARIABLE} to the path of librocketmq.so."
     " OrderlyProducer and OrderlyConsumer do not need it"
 )
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
@@ -182,8 +182,8 @@ class Library:
             self._dll = ctypes.CDLL(found)
         except OSError as error:
             raise NativeLibraryError(
-                f"librocketmq at {found} cannot be loaded: {error}; it must be built for this"
-                f" machine, and the libraries it links to must be installed. {HOW_TO_GET_IT}"
+                f"librocketmq at {found} cannot be loaded: {error}. It must be built for this"
+                f" machine, and the libraries that it uses must be installed. {HOW_TO_GET_IT}"
             ) from error
         self._calls = {
             name: call
@@ -217,8 +217,8 @@ class Library:
         """Raise NativeLibraryError unless the library has all of `names`."""
         if missing := self.missing(names):
             raise NativeLibraryError(
-                f"librocketmq at {self.path} lacks {', '.join(missing)}: it is older than what"
-                f" this needs (docs/how-to/native.md), or not librocketmq. {HOW_TO_GET_IT}"
+                f"librocketmq at {self.path} lacks {', '.join(missing)}. It is too old (see"
+                f" docs/how-to/native.md), or it is not librocketmq. {HOW_TO_GET_IT}"
             )
 
     def do(self, name: str, *arguments: Any) -> None:

@@ -343,8 +343,8 @@ class NativeOrderlyProducer:
                 failed = error
         if failed is not None and placing.error is None:
             raise SendFailed(
-                f"a message for {message.topic} was not acknowledged. The broker can have stored"
-                " it all the same, and librocketmq's error can be wrong about the cause (see its"
+                f"a message for {message.topic} was not acknowledged. The broker may have stored"
+                " it anyway, and librocketmq's error can be wrong about the cause (see its"
                 " log). Send it again before any later message of its key, or give it up"
             ) from failed
         queue = placing.check()

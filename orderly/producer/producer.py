@@ -474,8 +474,8 @@ class OrderlyProducer:
         """
         if getattr(message, "sharding_key", None) is not None:  # dispatch checks what it is
             raise ConfigError(
-                "send_oneway cannot keep the order of a sharding key, because nobody hears of a"
-                " failure; call submit() and ignore the future instead"
+                "send_oneway cannot keep the order of a sharding key, because it does not learn of"
+                " a failure; call submit() and ignore the future instead"
             )
         self._running().oneway(self._named(message))
 

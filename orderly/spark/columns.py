@@ -45,22 +45,28 @@ COLUMNS: dict[str, SourceColumn] = {
         SourceColumn("broker", pa.string(), "string", "the broker's name"),
         SourceColumn("queue_id", pa.int32(), "int", "the queue on that broker"),
         SourceColumn("queue_offset", pa.int64(), "bigint", "the message's place in its queue"),
-        SourceColumn("msg_id", pa.string(), "string", "names the stored copy (offset message id)"),
+        SourceColumn(
+            "msg_id", pa.string(), "string", "the id of the stored copy (offset message id)"
+        ),
         SourceColumn("uniq_key", pa.string(), "string", "the sender's id, kept over retries", True),
         SourceColumn("tag", pa.string(), "string", "the message's tag", True),
-        SourceColumn("keys", pa.string(), "string", "words for the index, between spaces", True),
+        SourceColumn(
+            "keys", pa.string(), "string", "words for the index, separated by spaces", True
+        ),
         SourceColumn(
             "sharding_key", pa.string(), "string", "messages with equal keys are in order", True
         ),
         SourceColumn(
-            "seq", pa.int64(), "bigint", "number in the property that `seqProperty` names", True
+            "seq", pa.int64(), "bigint", "the number in the property that `seqProperty` names", True
         ),
         SourceColumn("born_ts", _TIME, "timestamp", "when it was sent, by the sender's clock"),
         SourceColumn("store_ts", _TIME, "timestamp", "when it was stored, by the broker's clock"),
         SourceColumn("reconsume_times", pa.int32(), "int", "how often it was consumed before"),
-        SourceColumn("sys_flag", pa.int32(), "int", "bits of the broker's own"),
-        SourceColumn("store_size", pa.int32(), "int", "bytes it takes in the broker's log"),
-        SourceColumn("commitlog_offset", pa.int64(), "bigint", "where in the broker's log"),
+        SourceColumn("sys_flag", pa.int32(), "int", "RocketMQ's flag bits"),
+        SourceColumn(
+            "store_size", pa.int32(), "int", "how many bytes it takes in the broker's log"
+        ),
+        SourceColumn("commitlog_offset", pa.int64(), "bigint", "its place in the broker's log"),
         SourceColumn("body", pa.binary(), "binary", "the message itself, decompressed"),
         SourceColumn(
             "properties", _PROPERTIES, "map<string,string>", "all properties", default=False

@@ -423,7 +423,7 @@ def _check_present(given: dict[str, str | None], *, key_needed: bool) -> None:
     if key_needed and given.get(names.SHARDING_KEY) is None:
         raise InvalidMessage("the key is null: without one it has no queue and no order")
     if given.get(ID, "") is None:
-        raise InvalidMessage("the id is null: a copy of it could not be recognised")
+        raise InvalidMessage("the id is null: a repeated message could not be recognised")
 
 
 def _check_stamps(found: dict[str, str]) -> None:

@@ -161,46 +161,51 @@ SOURCE_OPTIONS: tuple[Option, ...] = (
         "path of the settings file (TOML) with name servers, access key and TLS; read on the"
         " driver and on each worker, so that no secret is an option",
     ),
-    Option("settingsContext", as_text, "", "a context of that file; else its current one"),
+    Option(
+        "settingsContext",
+        as_text,
+        "",
+        "a context in that file; default: the file's current context",
+    ),
     Option("topic", as_topic, "", "the topic to read"),
-    Option("topics", as_topics, "", "several topics, between commas"),
+    Option("topics", as_topics, "", "several topics, separated by commas"),
     Option(
         "topicPattern",
         as_pattern,
         "",
-        "all topics whose whole name matches this regular expression (Python's); a stream takes"
-        " in new ones as they appear",
+        "all topics whose whole name matches this regular expression (Python's). A stream also"
+        " reads matching topics that appear later",
     ),
     Option("assign", load_queues, "", 'only these queues: `{"topic": {"broker": [0, 1]}}`'),
     Option(
         "startingOffsets",
         as_start,
         "batch: `earliest`; stream: `latest`",
-        "where to begin: `earliest`, `latest`, `group:NAME` (what that group has committed), or"
-        ' `{"topic": {"broker": {"0": 123}}}` with -2 for the oldest message and -1 for the end;'
-        " a queue not named begins with its oldest message. A stream with a checkpoint goes on"
-        " from there instead",
+        "where to begin: `earliest`, `latest`, `group:NAME` (that group's committed offsets), or"
+        ' `{"topic": {"broker": {"0": 123}}}` with -2 for the oldest message and -1 for the end.'
+        " A queue that is not named begins with its oldest message. A stream that has a checkpoint"
+        " continues from the checkpoint instead",
     ),
     Option(
         "unknownGroup",
         one_of("error", "earliest", "latest"),
         "`error`",
-        "what `group:NAME` means in a topic with messages in which that group has committed"
-        " nothing: a name that is misspelt would read everything",
+        "where to begin with `group:NAME` if the topic has messages and that group has committed"
+        " nothing in it: `earliest`, `latest`, or `error`, because the name can be misspelt",
     ),
     Option(
         "startingTimestamp",
         parse_moment,
         "",
-        "begin with the first message stored at or after this time: ISO 8601 (without an offset: by"
-        " the driver's clock), or milliseconds since the epoch",
+        "begin with the first message stored at or after this time: ISO 8601 (without an offset: in"
+        " the driver's time zone), or milliseconds since the epoch",
     ),
     Option(
         "endingOffsets",
         as_end,
         "`latest`",
-        "where to end; this offset itself is not read. As `startingOffsets`, but a queue not"
-        " named is read to its end",
+        "where to end; the message at this offset is not read. The forms are those of"
+        " `startingOffsets`, but a queue that is not named is read to its end",
         BATCH,
     ),
     Option(
@@ -213,71 +218,73 @@ SOURCE_OPTIONS: tuple[Option, ...] = (
     Option(
         "minPartitions",
         _COUNT,
-        "one a queue",
-        "at least so many tasks: queues are cut in proportion to their messages",
+        "one for each queue",
+        "the least number of tasks; queues are divided in proportion to their messages",
     ),
     Option(
         "maxOffsetsPerTrigger",
         _COUNT,
         "no limit",
-        "messages in a batch of a stream, divided in proportion to what waits in each queue; a"
-        " queue with messages gives one at least",
+        "the most messages in a batch of a stream. Queues share them in proportion to the messages"
+        " that wait; each queue with messages gives at least one",
         STREAM,
     ),
     Option(
         "failOnDataLoss",
         as_bool,
         "`true`",
-        "whether it is an error that messages to be read are gone (expired, cut off) or never"
-        " were (offsets beyond the end); `false`: a warning with their number",
+        "`true`: an error if messages of the range are gone (expired, cut off) or never existed"
+        " (offsets beyond the end); `false`: a warning with their number",
     ),
     Option("tags", as_tags, f"`{ALL_TAGS}`", "only messages with one of these tags: `A || B`"),
     Option(
         "columns",
         as_columns,
         "all but `properties`",
-        "the columns wanted, between commas; giving a schema does the same",
+        "the columns that you want, separated by commas; you can give a schema instead",
     ),
     Option("includeProperties", as_bool, "`false`", "also the column `properties`"),
     Option(
         "seqProperty",
         as_text,
         "",
-        "the message property with the event's number, for the column `seq`",
+        "the message property that holds the event's number, for the column `seq`",
     ),
     Option(
         "pushdown",
         as_bool,
         "`false`",
-        "let conditions on topic, broker, queue, offset, store time, tag and key shorten what is"
-        " read; needs `spark.sql.python.filterPushdown.enabled=true`",
+        "read less if the query has conditions on topic, broker, queue, offset, store time, tag or"
+        " key; needs `spark.sql.python.filterPushdown.enabled=true`",
         BATCH,
     ),
     Option(
         "emit",
         one_of("rows", "summary"),
         "`rows`",
-        "`rows`: messages; `summary`: what their order is judged by, in one row for each key and"
-        " stretch of a queue",
+        "`rows`: messages; `summary`: one row for each key and stretch of a queue, with the data"
+        " from which the audit judges the order",
     ),
     Option(
         "pullBatchSize",
         whole_number(1, 4096),
         "`512`",
-        "messages asked for at once; a broker gives 32 unless it is configured to give more",
+        "how many messages one pull asks for; a broker sends 32 unless its settings allow more",
     ),
-    Option("pullDepth", whole_number(1, 64), "`8`", "pulls in flight of one task"),
+    Option(
+        "pullDepth", whole_number(1, 64), "`8`", "how many pulls of one task are in flight at once"
+    ),
     Option(
         "batchBytes",
         whole_number(64 * 1024, 64 * MIB),
         f"`{4 * MIB}`",
-        "bytes of stored messages that an Arrow batch is made of",
+        "bytes of stored messages in one Arrow batch",
     ),
     Option(
         "groupIdPrefix",
         as_group,
         "`orderly-spark`",
-        "the group that the broker counts the pulls for; it is never joined and nothing is"
+        "the group under which the broker counts the pulls; it never has a member, and nothing is"
         " committed for it",
     ),
 )
@@ -506,9 +513,9 @@ SINK_OPTIONS: tuple[Option, ...] = (
         "selector",
         one_of(*SELECTORS),
         "`hash_mod`",
-        "which queue for a key: `hash_mod` (Java's SelectMessageQueueByHash), `numeric_mod` (the"
-        " key is a number), `proxy_hash`, `cpp_hash_mod`, `go_hash_mod` (as producers in other"
-        " languages, [placement](placement.md)), `single_queue` (all rows in one order),"
+        "which queue a key goes to: `hash_mod` (Java's SelectMessageQueueByHash), `numeric_mod`"
+        " (the key is a number), `proxy_hash`, `cpp_hash_mod`, `go_hash_mod` (as producers in other"
+        " languages, [placement](../how-to/placement.md)), `single_queue` (all rows in one order),"
         " `round_robin` (no key, no order)",
     ),
     Option(
@@ -521,8 +528,8 @@ SINK_OPTIONS: tuple[Option, ...] = (
         "orderBy",
         as_text,
         "",
-        "the column that numbers a key's rows, an integer, date or timestamp: it must rise from"
-        " row to row. Needed for all selectors but `round_robin`",
+        "the column that orders the rows of a key: an integer, date or timestamp that rises from"
+        " row to row. All selectors but `round_robin` need it",
     ),
     Option("bodyColumn", as_text, "`body`", "the message itself, binary or string"),
     Option("tagColumn", as_text, "`tag`, if there", "the message's tag, or null"),
@@ -530,28 +537,28 @@ SINK_OPTIONS: tuple[Option, ...] = (
         "keysColumn",
         as_text,
         "`keys`, if there",
-        "index words between spaces, or null",
+        "words for the index, separated by spaces, or null",
     ),
     Option(
         "propertiesColumn",
         as_text,
         "`properties`, if there",
-        "further properties, a map of strings; names of RocketMQ's own are refused",
+        "further properties, a map of strings; RocketMQ's own names are refused",
     ),
     Option(
         "idColumn",
         as_text,
         "",
-        "what a repeated message is recognised by, unique for each row. Without it: a hash of key,"
-        " `orderBy` and body, and a key's `orderBy` may not repeat",
+        "a column with a unique id for each row, by which a repeated message is recognised. Without"
+        " it a hash of key, `orderBy` and body is used, and a key's `orderBy` may not repeat",
     ),
     Option(
         "layout",
         as_text,
         "`strict`",
-        "`strict` (all tasks of a write send by the layout that the driver saw), a pin such as"
+        "`strict` (all tasks of a write use the layout that the driver saw), a pin such as"
         " `broker-a:8;broker-b:8` (the same for all producers of the topic), or `loose` (each task"
-        " by the route it finds: keys may change their queue)",
+        " uses the route that it finds, so keys may change their queue)",
     ),
     Option(
         "maxBatchBytes",

@@ -39,5 +39,5 @@ def test_a_body_could_end_at_a_nul_unless_there_is_none(old, soon):
 
 def test_without_ordered_sends_there_is_no_producer(tmp_path):
     ancient = Library(compile_stub(tmp_path, "-DOLD", "-DANCIENT"))
-    with pytest.raises(NativeLibraryError, match="lacks SendMessageOrderly: it is older"):
+    with pytest.raises(NativeLibraryError, match=r"lacks SendMessageOrderly\. It is too old"):
         NativeOrderlyProducer(namesrv="127.0.0.1:1", library=ancient)

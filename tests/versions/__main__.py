@@ -6,7 +6,7 @@
 
 Each runs as an embedded broker, by the list of jars in tests/versions/jars. What fails runs a
 second time, alone: on a busy machine tests run out of time. Where a release is
-known to differ (`differences.py`), the test must fail, and the table names it. Exit code 1:
+known to differ (`differences.py`), the test must fail, and the page lists it. Exit code 1:
 something else failed; 3: there is no such release. A release that is not run keeps its row.
 """
 
@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.versions.differences import of_release
+from tests.versions import differences
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "versions.md"
@@ -33,8 +33,8 @@ JARS = Path(__file__).parent / "jars"
 OURS = ROOT / "orderly" / "testing" / "jars.txt"
 BEGIN, END = "<!-- begin: make test-versions -->", "<!-- end: make test-versions -->"
 HEAD = [
-    "| release | contract | behaviour, 2 members | monitoring | rolling upgrade | differs | run |",
-    "|---|---|---|---|---|---|---|",
+    "| release | contract | behaviour, 2 members | monitoring | rolling upgrade | run |",
+    "|---|---|---|---|---|---|",
 ]
 NONE = "-"
 PATIENCE = 150  # seconds for a test, where it names no other
@@ -211,18 +211,31 @@ def _report(release: str, suite: Suite, outcome: SuiteOutcome) -> None:
 
 
 def page(before: str, release: str, outcomes: dict[str, SuiteOutcome], begun: datetime) -> str:
-    """The page's text with a release's new row; the other rows stay."""
+    """The page's text with a release's new row and today's differences; the other rows stay."""
     head, _, rest = before.partition(BEGIN)
     table, _, tail = rest.partition(END)
     rows = dict(re.findall(r"^\| (\d[\d.]+) (\|.*)$", table, re.MULTILINE))
     cells = [outcomes[suite.name].text if suite.name in outcomes else NONE for suite in SUITES]
-    differs = "; ".join(f"{each.what} ({each.shown_by})" for each in of_release(release)) or NONE
     asked = ["git", "describe", "--always", "--abbrev=12", "--dirty"]
     commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    cells += [differs, f"{begun:%Y-%m-%d}, {commit.strip()}"]
+    cells += [f"{begun:%Y-%m-%d}, {commit.strip()}"]
     rows[release] = f"| {' | '.join(cells)} |"
     lines = [f"| {name} {rows[name]}" for name in releases() if name in rows]
-    return head + "\n".join([BEGIN, "", *HEAD, *lines, "", END]) + tail
+    return head + "\n".join([BEGIN, "", *HEAD, *lines, "", *listed(), END]) + tail
+
+
+def listed() -> list[str]:
+    """The lines of the page about what differs, by the release that no longer does."""
+    lines = list[str]()
+    for before in dict.fromkeys(each.before for each in differences.DIFFERENCES):
+        lines += [f"Before {before}:", ""]
+        lines += [
+            f"- {each.what} ({each.shown_by})"
+            for each in differences.DIFFERENCES
+            if each.before == before
+        ]
+        lines += [""]
+    return lines
 
 
 if __name__ == "__main__":

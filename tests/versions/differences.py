@@ -1,7 +1,7 @@
 """Where a release is known to differ: the test that shows it, and what a user notices.
 
 A pytest plugin (`-p tests.versions.differences`): on that release the test must fail, so that a row
-that is not true any more is noticed. The table in docs/reference/versions.md is made from it.
+that is not true any more is noticed. The list in docs/reference/versions.md is made from it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Difference:
 
     @property
     def shown_by(self) -> str:
-        """One of the tests, for the page."""
-        return f"`{self.tests[0].rpartition('/')[2]}`"
+        """One of the tests, for the page; "…" where only its beginning is known."""
+        name = self.tests[0].rpartition("/")[2]
+        whole = not name.endswith("::") and name.count("[") == name.count("]")
+        return f"`{name}{'' if whole else '…'}`"
 
 
 _BEHAVIOUR = "tests/behaviour/"
@@ -57,7 +59,7 @@ DIFFERENCES: tuple[Difference, ...] = (
             *(f"{_NO_TYPE}[{kind}]" for kind in ("DELAY", "TRANSACTION")),
             f"{_TYPES}fifo_topic_takes_keyed_messages_and_only_ordered_groups[FIFO]",
         ),
-        "topics have no type",
+        "Topics have no type.",
     ),
     Difference(
         "5.0.0",
@@ -67,8 +69,8 @@ DIFFERENCES: tuple[Difference, ...] = (
             f"{_BEHAVIOUR}test_a_start_skips_nothing.py::test_a_time_reads_from_there",
             f"{_BEHAVIOUR}test_broadcasting.py::test_every_member_gets_every_message_in_order",
         ),
-        "a new group begins at 0, whatever `consume_from` says, while the topic's first messages"
-        " are in the broker's memory; so do Java's members there",
+        "While a topic's first messages are in the broker's memory, a new group begins at offset 0."
+        " `consume_from` has no effect then. Java's members begin there, too.",
     ),
     Difference(
         "5.0.0",
@@ -80,7 +82,7 @@ DIFFERENCES: tuple[Difference, ...] = (
                 "scans_add_nothing_to_what_the_broker_counts",
             )
         ),
-        "there is no POP, and brokers publish no metrics",
+        "There is no POP, and brokers publish no metrics.",
     ),
     Difference(
         "5.0.0",
@@ -90,8 +92,9 @@ DIFFERENCES: tuple[Difference, ...] = (
             f"{_ANEW}what_was_parked_of_the_old_topic",
             f"{_JUDGED}by_key_a_topic_made_anew_is_told",
         ),
-        "the offsets of a deleted topic stay: one that is made again, and has at least as many"
-        " messages, is not noticed, and its messages below the offset are not delivered",
+        "A broker keeps a group's offsets when a topic is deleted. If you create the topic again,"
+        " and it gets at least as many messages as the old one had, members do not notice. Then"
+        " the messages below the old offset are not delivered.",
     ),
     Difference(
         "5.0.0",
@@ -100,8 +103,8 @@ DIFFERENCES: tuple[Difference, ...] = (
             f"{_INTEGRATION}test_backlog_details.py::test_ours_tells_how_often_and_how_it_fails",
             f"{_INTEGRATION}test_backlog_details.py::test_what_is_finished_ahead_and_parked_is_known",
         ),
-        "a queue whose first messages are in the broker's memory counts as committed at 0;"
-        " `orderly backlog` says NEW until something is committed",
+        "If a group has committed no offset in a queue, the broker says 0 while the queue's first"
+        " messages are in its memory. `orderly backlog` says NEW until the group commits.",
     ),
     Difference(
         "5.0.0",
@@ -109,18 +112,20 @@ DIFFERENCES: tuple[Difference, ...] = (
             f"{_INTEGRATION}test_offsets_cli.py::test_reset_to_a_time_between_two_messages",
             f"{_SEEK}[2of-it-a time",
         ),
-        "a time leads to the message stored nearest to it, which can be the one before",
+        "A reset or `seek` to a time goes to the message that was stored nearest to that time. It"
+        " can be the last message before it.",
         always=False,
     ),
     Difference(
         "5.0.0",
         (f"{_BEHAVIOUR}test_offset_resets.py::test_a_whole_topic_is_reset_to_its_end",),
-        "a whole topic is reset only if the group has committed an offset in each of its queues",
+        "You can reset a whole topic only if the group has committed an offset in each queue.",
     ),
     Difference(
         "5.0.0",
         (f"{_INTEGRATION}test_backlog_scan.py::",),
-        "it listens on all of the machine's addresses, which these tests' second broker must not",
+        "A broker listens on all addresses of its machine. These tests need a second broker that"
+        " does not.",
     ),
     Difference(
         "5.2.0",
@@ -129,10 +134,10 @@ DIFFERENCES: tuple[Difference, ...] = (
             _AHEAD,
             f"{_INTEGRATION}test_offsets_cli.py::test_a_running_consumer_starts_again",
         ),
-        "offsets can be reset only while no member runs",
+        "You can reset offsets only while no member of the group runs.",
     ),
-    Difference("5.4.0", (f"{_NO_TYPE}[PRIORITY]",), "topics have no type `PRIORITY`"),
-    Difference("5.5.0", (f"{_NO_TYPE}[LITE]",), "topics have no type `LITE`"),
+    Difference("5.4.0", (f"{_NO_TYPE}[PRIORITY]",), "Topics have no type `PRIORITY`."),
+    Difference("5.5.0", (f"{_NO_TYPE}[LITE]",), "Topics have no type `LITE`."),
 )
 
 

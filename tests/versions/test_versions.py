@@ -31,7 +31,7 @@ RESULTS = """<testsuites><testsuite>
 
 def test_a_row_is_replaced_and_the_others_stay_in_order(monkeypatch):
     told = Difference(
-        "5.0.0", ("tests/contract/test_a.py::test_known",), "no settings of one topic"
+        "5.0.0", ("tests/contract/test_a.py::test_known",), "No settings of one topic."
     )
     monkeypatch.setattr(differences, "DIFFERENCES", (told,))
     text = f"before\n{BEGIN}\n{END}\nafter"
@@ -43,8 +43,19 @@ def test_a_row_is_replaced_and_the_others_stay_in_order(monkeypatch):
     rows = [line for line in lines if line[:3] in ("| 4", "| 5")]
     assert [row.split(" | ")[0] for row in rows] == ["| 4.9.7", "| 5.5.0"]
     assert rows[0].split(" | ")[1] == "3 passed, 1 differ, **2 failed**"
-    assert "no settings of one topic (`test_a.py::test_known`)" in rows[0]
-    assert "no settings" not in rows[1]
+    assert (
+        text.count("Before 5.0.0:\n\n- No settings of one topic. (`test_a.py::test_known`)\n") == 1
+    )
+
+
+def test_the_page_lists_the_differences_that_are_tested():
+    written = versions.PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    assert written.endswith("\n".join(["", "", *versions.listed(), ""]))
+
+
+def test_a_test_that_is_only_begun_is_shown_so():
+    assert Difference("5.0.0", ("tests/x.py::test_a[b-c",), "").shown_by == "`x.py::test_a[b-c…`"
+    assert Difference("5.0.0", ("tests/x.py::",), "").shown_by == "`x.py::…`"
 
 
 def test_results_are_counted_by_what_came_of_them(tmp_path):

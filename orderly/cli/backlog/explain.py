@@ -235,7 +235,7 @@ def explain(
     """Say in plain sentences why all groups, or only GROUP..., are behind, and what to do next.
 
     The worst comes first. Members that run this library report what fails, how often and how.
-    Java members report only what the broker asks for. With --samples 3 --interval 60s the command
+    Java members report only RocketMQ's own figures. With --samples 3 --interval 60s the command
     also finds queues that do not move for no visible reason.
     """
     settings = settings_of(ctx)

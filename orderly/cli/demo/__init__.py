@@ -69,9 +69,9 @@ def demo(
 
     Then it sends the flights that left New York in 2013: each departure and arrival is a message,
     and the aircraft is the key. Two consumers handle them. One consumer leaves half-way, and one
-    message fails three times. One bad record gets its aircraft parked, that is, set aside, while
-    live traffic goes on; the demo deploys a fix and releases it. At the end an independent checker
-    verifies the order of every aircraft's events.
+    message fails three times. One record is bad, so its aircraft is parked, that is, set aside,
+    while live traffic goes on; the demo deploys a fix and releases it. At the end an independent
+    checker verifies the order of every aircraft's events.
     """
     from orderly.cli.demo.story import DemoPlan, run_demo  # noqa: PLC0415  `--help` needs no sockets
 

@@ -198,7 +198,7 @@ def _librocketmq() -> DoctorFinding:
         return DoctorFinding("installation", part, FindingState.CRITICAL, path, str(error))
     older = library.missing(NEWER)
     advice = (
-        f"it lacks {', '.join(older)}: see docs/how-to/native.md for what that costs"
+        f"this older release lacks {', '.join(older)}: docs/how-to/native.md says what then fails"
         if older
         else ""
     )

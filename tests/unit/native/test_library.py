@@ -61,7 +61,7 @@ def test_what_is_no_library_cannot_be_loaded(tmp_path):
 
 def test_another_library_lacks_every_call():
     other = Library(LIBC)
-    with pytest.raises(NativeLibraryError, match="lacks SendMessageOrderly: it is older"):
+    with pytest.raises(NativeLibraryError, match=r"lacks SendMessageOrderly\. It is too old"):
         other["SendMessageOrderly"]
     assert other.missing(PRODUCING) == tuple(PRODUCING)
     assert "GetMessageBody" not in other

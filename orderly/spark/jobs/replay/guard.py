@@ -40,7 +40,7 @@ def committed_on(
     masters |= {broker.broker_name: broker.master for broker in client.routes.get(topic).brokers}
     for name, master in masters.items():
         if master is None:
-            raise RouteError(f"broker {name!r} has no master now, so what groups consumed there is"
+            raise RouteError(f"broker {name!r} has no master now, so the groups' offsets there are"
                              " not known; wait until it is back")  # fmt: skip
     questions = {master: [all_committed(None)] for master in masters.values() if master}
     answers = Pipeline(client.connections).ask_each(questions, time.monotonic() + _PATIENCE)
@@ -133,7 +133,7 @@ def require_none(found: Sequence[Objection]) -> None:
         more = f" (and {len(found) - 1} more such)" if found[1:] else ""
         raise ConfigError(
             f"{found[0]}{more}: the old messages would come after those, out of order; send to"
-            " another topic, or give --after-consumed if the consumers can take it; nothing was"
+            " another topic, or give --after-consumed if the consumers tolerate that; nothing was"
             " sent"
         )
 
