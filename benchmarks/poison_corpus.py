@@ -5,7 +5,7 @@
 
 `precision`: of the parked messages those that are bad. `recall`: of the bad messages those parked
 within their budget; without those that many keys share (`recall_with_held` has them, however late).
-Why these wait, and why some that are not bad are parked, is argued in benchmarks/README.md.
+Why these wait, and why some that are not bad are parked, is argued in benchmarks/figures.md.
 """
 
 import argparse

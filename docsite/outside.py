@@ -13,6 +13,7 @@ _FILES = {
     "project/containers.md": "docker/README.md",
     "project/readme.zh-CN.md": "README.zh-CN.md",
     "proof/benchmarks.md": "benchmarks/README.md",
+    "proof/figures.md": "benchmarks/figures.md",
     "proof/peers.svg": "benchmarks/peers.svg",  # the picture of the page above
     "proof/reliability.md": "benchmarks/RELIABILITY.md",
 }

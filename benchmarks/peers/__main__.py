@@ -17,13 +17,14 @@ from pathlib import Path
 from benchmarks.peers.about import about
 from benchmarks.peers.bench import BACKLOG, COMMANDS, GRPC, NATIVE, Bench, load
 from benchmarks.peers.goals import SUFFIXES
-from benchmarks.peers.page import PLOT, as_markdown, inserted
+from benchmarks.peers.page import PLOT, details, headline, inserted
 from benchmarks.peers.parts import deadlines, measure
 from benchmarks.peers.plot import draw
 from benchmarks.peers.report import as_json, as_text
 from benchmarks.peers.work import PARTS
 
 PAGE = Path(__file__).parents[1] / "README.md"
+RAW = PAGE.with_name("figures.md")
 ROUNDS = 5
 MOST_SECONDS = 20 * 60.0  # after which no further round begins: a slow machine makes fewer
 QUICK = 1, 40_000  # rounds, messages of a backlog
@@ -41,10 +42,11 @@ def main():
 
 
 def _write(report):
-    """Renew the picture and the generated part of the page."""
+    """Renew the picture and the generated parts of both pages."""
     command = " ".join(["python -m benchmarks.peers", *sys.argv[1:]])
     draw(report, PAGE.with_name(PLOT))
-    PAGE.write_text(inserted(PAGE.read_text(), as_markdown(report, command)))
+    for page, part in ((PAGE, headline(report)), (RAW, details(report, command))):
+        page.write_text(inserted(page.read_text(), part))
 
 
 def _all(bench, given):
@@ -67,7 +69,7 @@ def _arguments():
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--write", action="store_true", help="renew benchmarks/README.md and its picture"
+        "--write", action="store_true", help="renew the figures in benchmarks/ and their picture"
     )
     parser.add_argument("--quick", action="store_true", help="one short round: does it work?")
     parser.add_argument(

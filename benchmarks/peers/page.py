@@ -1,4 +1,4 @@
-"""The generated part of benchmarks/README.md: what was run, on what, and what came out."""
+"""What a run writes: into benchmarks/README.md figures and goals, into figures.md all the rest."""
 
 from benchmarks.peers.goals import SUFFIXES, goal_of
 from benchmarks.peers.report import UNITS, with_range
@@ -21,8 +21,19 @@ def inserted(page, part):
     return f"{before}{BEGIN}\n\n{part.strip()}\n\n{END}{after}"
 
 
-def as_markdown(report, command):
-    """Tables of the report.
+def headline(report):
+    """The figures with their goals, and the picture.
+
+    Args:
+        report: see `report.as_json`.
+    """
+    when = f"Measured {report['about'].get('date', '')}; medians, the range in brackets."
+    picture = f"![Each ratio beside its goal]({PLOT})"
+    return "\n\n".join([when, "\n".join(_figures(report)), picture])
+
+
+def details(report, command):
+    """The machine, what every side measured, and what ran.
 
     Args:
         report: see `report.as_json`.
@@ -31,8 +42,6 @@ def as_markdown(report, command):
     blocks = [
         ["<!-- block: parsed -->", "```sh", command, "```"],
         _about(report["about"]),
-        [f"![Each ratio beside its goal]({PLOT})"],
-        _figures(report),
     ]
     for part in report["parts"]:
         title = f"{_capital(part['title'])}: bodies of {part['body_bytes']:,} bytes"

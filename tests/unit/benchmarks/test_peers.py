@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.floor import decode, judge
 from benchmarks.peers.goals import GOALS, goal_of, judged
 from benchmarks.peers.launch import Run, SideFailed, parse, percentile
-from benchmarks.peers.page import BEGIN, END, as_markdown, inserted
+from benchmarks.peers.page import BEGIN, END, details, headline, inserted
 from benchmarks.peers.parts import Part, Ratio, deadlines, measure
 from benchmarks.peers.report import as_json, as_text
 from benchmarks.peers.work import PARTS
@@ -122,7 +122,8 @@ def test_a_page_without_both_markers_is_refused(page):
 
 
 def test_the_page_names_figures_goals_and_what_is_missing():
-    text = as_markdown(as_json([measured()], {"kernel": "K 1"}, ["run it"]), "make bench")
+    report = as_json([measured()], {"kernel": "K 1"}, ["run it"])
+    text = headline(report) + details(report, "make bench")
     for part in (
         "| kernel | K 1 |",
         "`consume_vs_java` | >= 0.8 |  | 2.00 [2.00\N{EN DASH}2.00] met |",
