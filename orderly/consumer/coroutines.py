@@ -20,7 +20,7 @@ from typing import ParamSpec, TypeVar
 from orderly.clock import now
 from orderly.consumer.handler_caller import Caller, LaneTask, next_call
 from orderly.consumer.session import HeldQueue, Session
-from orderly.consumer.workers import Burst, Engine
+from orderly.consumer.workers import Burst, Engine, one_call
 from orderly.ordering.lanes import Batch
 
 P = ParamSpec("P")
@@ -230,10 +230,14 @@ class Coroutines(Engine):
 
     async def _handle(self, held: HeldQueue, batch: Batch) -> None:
         size, statistics = self._session.config.batch_size, self._session.statistics
-        with Burst(held, batch, size, statistics) as burst:
-            while messages := burst.next_call():
-                burst.called = await self._caller.call_async(held, messages, batch.key)
-        called = burst.outcome
+        if len(batch.messages) <= size:
+            called = await self._caller.call_async(held, batch.messages, batch.key)
+            one_call(held, called, size, statistics)
+        else:
+            with Burst(held, batch, size, statistics) as burst:
+                while messages := burst.next_call():
+                    burst.called = await self._caller.call_async(held, messages, batch.key)
+            called = burst.outcome
         if self._finisher.blocks(held, batch, called):
             await _in_thread(self._finisher.finish, held, batch, called)
         else:

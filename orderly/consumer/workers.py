@@ -258,10 +258,15 @@ class Worker(Engine):
 
     def _handle(self, held: HeldQueue, batch: Batch) -> None:
         size, statistics = self._session.config.batch_size, self._session.statistics
-        with Burst(held, batch, size, statistics) as burst:
-            while messages := burst.next_call():
-                burst.called = self._caller.call(held, messages, batch.key)
-        self._finisher.finish(held, batch, burst.outcome)
+        if len(batch.messages) <= size:
+            called = self._caller.call(held, batch.messages, batch.key)
+            one_call(held, called, size, statistics)
+        else:
+            with Burst(held, batch, size, statistics) as burst:
+                while messages := burst.next_call():
+                    burst.called = self._caller.call(held, messages, batch.key)
+            called = burst.outcome
+        self._finisher.finish(held, batch, called)
 
     def _run_lane_task(self, held: HeldQueue, batch: Batch, lane_task: LaneTask) -> None:
         with closing(lane_task.steps()) as steps:
@@ -300,7 +305,7 @@ QUICK_BURST = 0.001  # seconds that the calls of a burst may take together
 
 
 class Burst:
-    """The calls for one batch that was taken; used by one run, as a context.
+    """The calls for a batch with messages for several; used by one run, as a context.
 
     After it the batch is narrowed to the messages of the last call, if that was no plain success,
     or to none; `Finisher.finish` does the rest.
@@ -342,8 +347,7 @@ class Burst:
         self.called: Called | None = None
 
     def __enter__(self) -> Self:
-        if len(self._messages) > self._size:
-            self._held.bursts.add(self._batch)
+        self._held.bursts.add(self._batch)
         return self
 
     def next_call(self) -> Sequence[ReceivedMessage]:
@@ -357,9 +361,6 @@ class Burst:
                 return ()
             if not self._held.owned.hands_out(self._batch, now()):
                 return ()
-        elif count <= self._size:  # one call, as with nearly every key
-            self._end = count
-            return self._messages
         self._end = min(start + self._size, count)
         return self._messages[start : self._end]
 
@@ -372,7 +373,7 @@ class Burst:
     def _went_well(self) -> bool:
         called = self.outcome
         self._spent += called.seconds
-        well = called.effect is PLAIN_SUCCESS and not called.context.names_some
+        well = _went_well(called)
         if well and called.kind is ReturnType.SUCCESS:
             self._calls += 1
             self._plain += len(called.messages)
@@ -402,17 +403,28 @@ class Burst:
             with held.lock:  # which counts what is done
                 if error is None:
                     held.owned.narrow(batch, self._end - batch.done)
-        if count > self._size:
-            held.bursts.discard(batch)
-        self._learn(went_well=error is None and batch.done == self._end)
+        held.bursts.discard(batch)
+        well = error is None and batch.done == self._end and self._spent < QUICK_BURST
+        _learn(held, count, self._size, well=well)
 
-    def _learn(self, *, went_well: bool) -> None:
-        """Take more at once next time, or one call's messages only."""
-        held = self._held
-        if not went_well or self._spent >= QUICK_BURST:
-            held.burst = 1
-        elif len(self._messages) >= held.burst * self._size:
-            held.burst = min(2 * held.burst, LONGEST_BURST)
+
+def one_call(held: HeldQueue, called: Called, size: int, statistics: Statistics) -> None:
+    """Count the only call for a batch, as with nearly every key, and learn from it."""
+    called.count(statistics)
+    well = _went_well(called) and called.seconds < QUICK_BURST
+    _learn(held, len(called.messages), size, well=well)
+
+
+def _went_well(called: Called) -> bool:
+    return called.effect is PLAIN_SUCCESS and not called.context.names_some
+
+
+def _learn(held: HeldQueue, taken: int, size: int, *, well: bool) -> None:
+    """Take messages of more calls at once next time, or of one."""
+    if not well:
+        held.burst = 1
+    elif taken >= held.burst * size:
+        held.burst = min(2 * held.burst, LONGEST_BURST)
 
 
 # --- the threads: started on demand, ended when idle ----------------------------------------------
