@@ -35,6 +35,9 @@ class Unread(Protocol):
     def properties(self, data: bytes) -> dict[str, str]:
         """Read the properties."""
 
+    def sharding_key(self, data: bytes) -> str | None:
+        """Read the sharding key of the properties."""
+
     def rest(self, data: bytes) -> Rest:
         """Read the rest of the head."""
 
@@ -316,6 +319,9 @@ class ReceivedMessage:
     @property
     def sharding_key(self) -> str | None:
         """Property `__SHARDINGKEY`, or None."""
+        found = self._properties
+        if found is None and self._unread is not None:
+            return self._unread.sharding_key(self._text)
         return self.properties.get("__SHARDINGKEY")
 
     @property

@@ -150,7 +150,7 @@ class Lane:
         """Take in what is first in `later`."""
         tried = self._leave_later()
         again = message if tried is None else message.changed(reconsume_times=tried)
-        self.messages.put((again,))
+        self.messages.append(again)
 
     def lose_body(self) -> None:
         """Forget what is first in `later`: the broker no longer has it."""
@@ -506,7 +506,7 @@ class Lanes:
             lane.defer(message)
             self.deferred += 1
         else:
-            lane.messages.put((message,))
+            lane.messages.append(message)
             self._count(lane, message, 1)
         self._settle(lane)
 

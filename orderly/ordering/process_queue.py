@@ -74,6 +74,13 @@ class ProcessQueue:
             self.size += sum([message.held_size for message in new])
         return len(new)
 
+    def append(self, message: ReceivedMessage) -> None:
+        """Add one message, above the last offset seen."""
+        self._last = message.queue_offset
+        self._pending.append(message)
+        self.count += 1
+        self.size += message.held_size
+
     def take(self, limit: int) -> list[ReceivedMessage]:
         """Move up to `limit` of the lowest pending messages into the hand and return them.
 

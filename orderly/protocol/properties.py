@@ -140,3 +140,22 @@ def decode_properties(data: bytes) -> dict[str, str]:
     text = str(data, "utf-8", "replace")
     pairs = [entry.partition(_NAME_END) for entry in text.split(_VALUE_END)]
     return {name: value for name, _, value in pairs if name and value}
+
+
+_SHARDING_KEY_AT = f"{SHARDING_KEY}{_NAME_END}".encode()
+
+
+def decode_sharding_key(data: bytes) -> str | None:
+    """Read the sharding key only, as `decode_properties` does.
+
+    An orderly consumer by key reads it of each message, and a handler often nothing else.
+    """
+    at = data.rfind(_SHARDING_KEY_AT)  # the last one's value counts
+    if at < 0:
+        return None
+    value_at = at + len(_SHARDING_KEY_AT)
+    end = data.find(b"\x02", value_at)
+    value = data[value_at:] if end < 0 else data[value_at:end]
+    if not value or (at and data[at - 1] != 2):  # no entry, or not the one that counts
+        return decode_properties(data).get(SHARDING_KEY)
+    return str(value, "utf-8", "replace")

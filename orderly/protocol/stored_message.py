@@ -19,7 +19,13 @@ from zlib import crc32
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage, Rest, UndecodableMessage
 from orderly.protocol.compression import decompress
-from orderly.protocol.properties import INNER_NUM, UNIQ_KEY, decode_properties, encode_properties
+from orderly.protocol.properties import (
+    INNER_NUM,
+    UNIQ_KEY,
+    decode_properties,
+    decode_sharding_key,
+    encode_properties,
+)
 from orderly.protocol.send import BatchMember, decode_batch
 
 MAX_BODY = 64 * 1024 * 1024  # bytes, decompressed
@@ -91,6 +97,10 @@ class _Head:
     def properties(self, data: bytes) -> dict[str, str]:
         """Read the properties, by themselves, for they take longest."""
         return decode_properties(data)
+
+    def sharding_key(self, data: bytes) -> str | None:
+        """Read the sharding key of the properties."""
+        return decode_sharding_key(data)
 
 
 _HEADS = {

@@ -6,7 +6,9 @@ from orderly.errors import InvalidMessage, ProtocolError
 from orderly.protocol.properties import (
     MAX_PROPERTIES_BYTES,
     RESERVED,
+    SHARDING_KEY,
     decode_properties,
+    decode_sharding_key,
     encode_properties,
 )
 
@@ -67,6 +69,16 @@ def test_what_other_clients_wrote_is_read_as_java_reads_it(data, expected):
 @given(st.binary(max_size=100))
 def test_any_bytes_can_be_read(data):
     assert all(name and value for name, value in decode_properties(data).items())
+
+
+pieces = st.sampled_from(
+    [b"__SHARDINGKEY", b"\x01", b"\x02", b"_", b"key", b"\xff", b"\xe8", "é".encode()]
+)
+
+
+@given(st.lists(pieces, max_size=12).map(b"".join))
+def test_the_sharding_key_alone_is_the_one_among_all_properties(data):
+    assert decode_sharding_key(data) == decode_properties(data).get(SHARDING_KEY)
 
 
 def test_more_bytes_than_the_wire_carries_are_refused():
