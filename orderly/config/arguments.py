@@ -1,6 +1,7 @@
-"""Checks of what users give: numbers, names and addresses, functions, texts, queues.
+"""Checks of the arguments that users pass: numbers, names, addresses, functions, texts, queues.
 
-What is wrong is named by its type, never shown: it may be a secret, or a million characters.
+An error names the type of a wrong value and never shows the value: it can be a secret, or have a
+million characters.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _address(text: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """Whether it can be looked up: a label of a name has 1 to 63 characters."""
+    """Whether a name can be looked up: each of its labels must have 1 to 63 characters."""
     try:
         return _HOST.fullmatch(text.encode("idna").decode()) is not None
     except UnicodeError:
@@ -164,7 +165,7 @@ def check_function(what: str, function: object) -> None:
 
 
 def check_arguments(what: str, function: Callable[..., object], *names: str) -> None:
-    """Raise ConfigError if `function` cannot be called with as many arguments.
+    """Raise ConfigError if `function` cannot be called with this many arguments.
 
     Args:
         what: what it is, for the error: "the listener's function".
@@ -236,7 +237,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_texts(name: str, value: Iterable[str]) -> None:
-    """Raise ConfigError unless `value` is a collection of str, and not itself one."""
+    """Raise ConfigError unless `value` is a collection of str; a str itself is refused."""
     fits = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
     if not fits or not all(isinstance(each, str) for each in value):
         raise ConfigError(f"{name} must be a list of str, not {_kind_of(value)}")
@@ -262,7 +263,7 @@ def check_named_texts(name: str, value: Mapping[str, Any] | None, *, texts: bool
 
 
 def check_queue(name: str, value: object) -> None:
-    """Raise ConfigError unless `value` is a MessageQueue, with fields that one can have."""
+    """Raise ConfigError unless `value` is a MessageQueue with valid fields."""
     if not (
         isinstance(value, MessageQueue)
         and isinstance(value.topic, str)
@@ -276,10 +277,10 @@ def check_queue(name: str, value: object) -> None:
 
 
 def check_queues(name: str, value: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
-    """Return the queues of an iterable, or the one that was passed alone.
+    """Return the queues of an iterable, or a single queue, as a tuple.
 
     Raises:
-        ConfigError: something else, or something else among them.
+        ConfigError: something else, or an iterable with something else in it.
     """
     if isinstance(value, MessageQueue):
         value = (value,)

@@ -1,4 +1,4 @@
-"""Settings of connections, name servers and heartbeats, and the hosts that they may lead to."""
+"""Settings of connections, name servers and heartbeats, and the hosts that a client may reach."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PLAIN_NAME = re.compile(r"[a-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """What a list allows.
+    """The hosts that a `broker_hosts` list allows.
 
     Attributes:
-        names: whole names, in small letters.
+        names: whole names, in lower case.
         domains: ".example.com": every name below it.
-        networks: of addresses; a single one is a network, too.
+        networks: of addresses; a single address is a network, too.
     """
 
     names: frozenset[str]
@@ -96,9 +96,9 @@ class ClientConfig(FromEnv):
         max_frame: bytes. A longer frame from a peer is dropped, and fails only its own request
             (ReplyTooLarge). A message that needs more holds its queue.
         access_key, secret_key: user and password for brokers with access control (ACL 1.0 and 2.0).
-            With them every request is signed; empty: no request is. The repr and
-            `dataclasses.asdict` never show them or the token, and a config that has them cannot be
-            pickled: read them where they are needed.
+            With them every request is signed; empty: none is. The repr and `dataclasses.asdict`
+            never show the keys or the token. A config that has keys cannot be pickled, so read them
+            where you need them.
         security_token: sent with signed requests, for temporary credentials (STS).
         tls: encrypt all connections to name servers and brokers.
         tls_ca_file: the certificates of trusted authorities, PEM. Empty: the system's.
@@ -113,8 +113,8 @@ class ClientConfig(FromEnv):
             client connects to no other host. Names are compared, not looked up. Empty: any host.
         sign_name_server_requests: also sign requests to name servers. Name servers check no
             signature; a proxy in their place does.
-        record_secrets: "new;old", for the members of groups that keep order by key: they seal their
-            records in state and park topics. The first secret seals new records; only records that
+        record_secrets: "new;old". The members of a group that keeps order by key seal their records
+            in state and park topics with it. The first secret seals new records; only records that
             one of the secrets sealed are accepted. An empty secret means "no seal": "new;" accepts
             all records, for a group that gets its first secret. Empty: records are neither sealed
             nor checked, so anybody who can write to those topics can forge records. Secrets are in
@@ -192,7 +192,7 @@ class ClientConfig(FromEnv):
         )
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Refuse to carry secrets to where nobody expects them: a plan, a file, a log."""
+        """Refuse to copy secrets to places where nobody expects them: a plan, a file, a log."""
         require(
             not self.access_key and not self.record_secrets,
             "a ClientConfig with keys or secrets cannot be pickled or copied, because the copy"
@@ -219,7 +219,7 @@ class ClientConfig(FromEnv):
             path: a settings file (see `orderly.config.settings_file`); None: no file.
             context: one of the file's.
             env: variables; default: os.environ.
-            explicit: fields.
+            explicit: fields of this class, with their values.
 
         Raises:
             ConfigError: no such file or context, a bad setting, or no name server.
@@ -246,10 +246,10 @@ class ClientConfig(FromEnv):
 
 
 def at_name_server(config: ClientConfig | None, namesrv: str) -> ClientConfig:
-    """The settings of who passed both, or either: `namesrv` wins over the config's.
+    """Combine `config` and `namesrv`: a `namesrv` that is not empty wins over the config's.
 
     Raises:
-        ConfigError: no name server is set, or a bad one; `config` is something else.
+        ConfigError: no name server is set, or a bad one; `config` is not a ClientConfig.
     """
     check_text("namesrv", namesrv)
     found = given(ClientConfig, config, namesrv=namesrv)

@@ -30,9 +30,9 @@ class ParkLimits:
         keys: parked at once, of a group and topic; 1 to 10 000.
         messages: parked at once.
         size: bytes parked at once.
-        ratio: once five keys are parked, at most this part of the keys that a member saw in the
-            last five minutes can be newly parked. So after a bad deploy the queues wait instead of
-            parking everything. Above 0, up to 1; 1: no such limit.
+        ratio: in five minutes a member parks at most this part of the keys that it saw, but five
+            keys in any case. So after a bad deploy the queues wait instead of parking everything.
+            Above 0, up to 1; 1: no such limit.
 
     Raises:
         ConfigError: an invalid limit.
@@ -83,7 +83,7 @@ _POSITIVE = ("pull_retry", "rebalance_interval", "lock_interval", "commit_interv
 class ConsumerConfig(FromEnv):
     """How ordered messages are consumed.
 
-    Settings for order="key" are refused without it, unless they have their default.
+    With order="queue", settings that are only for order="key" must have their default.
 
     Attributes:
         consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
@@ -118,19 +118,20 @@ class ConsumerConfig(FromEnv):
             exist.
         max_reconsume_times: after this many failures of a message the next failure sends it to the
             group's dead letters (`%DLQ%<group>`). Counted in memory, so it starts over after a
-            rebalance. None: it is retried until it succeeds (Java: -1).
-        on_expiring: what to do when a message that still fails is so old that the broker will soon
-            delete it (three quarters of its retention). "park": with order="key" its key is parked,
-            and kept; with order="queue" as "block". "dead_letter": it is stored as a dead letter,
-            and the queue goes on. "block": nothing; the message is then lost unhandled.
+            rebalance. None: the message is retried until it succeeds (Java: -1).
+        on_expiring: what to do with a message that still fails when three quarters of the broker's
+            retention are over, so that the broker will soon delete it. "park": with order="key" its
+            key is parked, and kept; with order="queue" as "block". "dead_letter": it is stored as a
+            dead letter, and the queue goes on. "block": nothing; the message is then lost
+            unhandled.
         retention: seconds for which the brokers keep messages (fileReservedTime), if they do not
             say so themselves, as behind a proxy. Parked messages are stored again, and old messages
             are warned of, before this time is over. None: 24 hours behind a proxy, else 72.
         parking: with order="key", how much the group can park; at a limit a key blocks instead.
         consume_timeout: seconds after which a handler call counts as TIME_OUT in the statistics
             (Java: 15 min). While a call runs longer, `health().live` is False and the probe's /live
-            answers 503, so an orchestrator that restarts by it ends the process. The call itself is
-            not stopped; use handler_timeout for that.
+            answers 503, so an orchestrator that watches it ends the process. The call itself is not
+            stopped; use handler_timeout for that.
         handler_timeout: seconds after which a handler call counts as hanging. There is an error
             event "handler.hung" with its stack, once and at each doubling; `explain` says HUNG, and
             `health().live` is False. A worker process is then killed (the time includes its start),

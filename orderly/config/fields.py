@@ -23,7 +23,7 @@ NOT_SHOWN = "***"
 class Secret(str):
     """A text that is not shown by accident: not by its repr, nor by `dataclasses.asdict`.
 
-    To whoever reads the field and uses it, it is the text.
+    Code that reads the field gets the text.
     """
 
     __slots__ = ()
@@ -50,10 +50,10 @@ def require(condition: bool, message: str) -> None:
 
 
 def given(kind: type[ConfigT], config: object, **defaults: Any) -> ConfigT:
-    """What was passed as `config`, or one with `defaults` if that is None.
+    """Return `config`, or if it is None a new one with `defaults`.
 
     Raises:
-        ConfigError: it is something else, say a dict.
+        ConfigError: `config` is something else, for example a dict.
     """
     if config is None:
         return kind(**defaults)
@@ -129,8 +129,8 @@ def _kinds_of(config: type) -> Mapping[str, _Kind]:
 class FromEnv:
     """Adds `from_env()` to a config; explicit arguments win over the environment.
 
-    The types of its fields are read where the class is made: one that cannot be checked, or read,
-    fails there.
+    The types of the fields are read when the class is defined. A type that cannot be checked, or
+    read from a text, raises an error there.
     """
 
     _kinds: ClassVar[Mapping[str, _Kind]] = {}
@@ -162,7 +162,7 @@ def has_variable(config: type[FromEnv], field: str) -> bool:
 
 
 def check_types(config: FromEnv) -> None:
-    """Check the type of every plain field; a bool is no number, and neither is NaN."""
+    """Check the type of every plain field; a bool is not a number, and neither is NaN."""
     shown = {field.name: field.repr for field in fields(config)}  # type: ignore[arg-type]
     for name, kind in config._kinds.items():  # noqa: SLF001 - as above
         value = getattr(config, name)

@@ -1,4 +1,4 @@
-"""Which setting holds where several places have one: the first of these that has it.
+"""Which setting applies if several places have one: the first of these that has it.
 
 what was given by hand: an option of the command line, an argument
 the context that was named by hand
@@ -20,7 +20,7 @@ _ENVIRONMENT = "environment"
 def find_settings(
     file: SettingsFile, given: Mapping[str, Any], context: str, env: Mapping[str, str]
 ) -> dict[str, tuple[Any, str]]:
-    """Each setting that somebody made: its value, and where it comes from.
+    """Return each setting that has a value: the value, and where it comes from.
 
     Args:
         file: what the settings file says.
@@ -47,7 +47,7 @@ def config_fields(found: Mapping[str, tuple[Any, str]]) -> tuple[dict[str, str],
 
 
 def current_context(file: SettingsFile, context: str, env: Mapping[str, str]) -> str:
-    """Return the name of the context that holds, or ""."""
+    """Return the name of the context that applies, or ""."""
     return context or env.get("ORDERLY_CONTEXT") or file.current
 
 

@@ -1,4 +1,4 @@
-"""Positions in a queue, as users give them: "first", "last", a time, an offset."""
+"""Positions in a queue, as users write them: "first", "last", a time, an offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parse_consume_from(text: str, what: str = "consume_from") -> str | datetime:
 
 
 def parse_position(position: int | str | datetime) -> int | str | datetime:
-    """Read where to go on: an offset, or as `parse_consume_from`; a datetime comes back in UTC.
+    """Read a position: an offset, or as `parse_consume_from`; a datetime is returned in UTC.
 
     Raises:
         ConfigError: anything else.

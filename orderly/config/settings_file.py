@@ -1,12 +1,12 @@
-"""The settings file: TOML, with named contexts; what it says, checked.
+"""The settings file, read and checked: TOML, with named contexts.
 
-    context = "prod"                # holds unless somebody names another
+    context = "prod"                # applies unless you name another one
 
     [contexts.prod]                 # settings: the fields of ClientConfig, and color
     namesrv = "10.0.0.1:9876;10.0.0.2:9876"
     namespace = "shop"
 
-    [contexts.prod.backlog.check]   # what options of the command line are if they are not given
+    [contexts.prod.backlog.check]   # defaults for options of a command
     crit = "10000"
 
 Settings outside of the contexts apply to each context, unless the context overrides them.
@@ -48,7 +48,7 @@ class SettingsFile:
 
     @property
     def current(self) -> str:
-        """The context it chooses; "" for none."""
+        """The context that the file chooses; "" for none."""
         return str(self.content.get(_CURRENT, ""))
 
     @property
@@ -69,12 +69,12 @@ class SettingsFile:
         return self.contexts[name] if name else {}
 
     def common(self) -> Mapping[str, Any]:
-        """What holds in every context."""
+        """The settings that apply in every context."""
         return {key: value for key, value in self.content.items() if key not in _RESERVED}
 
     @property
     def has_secrets(self) -> bool:
-        """Whether it says what only its owner should know."""
+        """Whether it contains a secret, which only its owner should read."""
         tables = (self.content, *self.contexts.values())
         return any(table.get(name) for table in tables for name in _SECRETS)
 
@@ -100,8 +100,8 @@ def read_settings(
 ) -> SettingsFile:
     """Read a file.
 
-    Warns of one that every user of the machine can read, if it holds a secret, and of one that
-    others can write.
+    Logs a warning if the file holds a secret and every user of the machine can read it, or if
+    others can write it.
 
     Args:
         path: where it is.
@@ -109,7 +109,7 @@ def read_settings(
         missing_ok: take a file that does not exist for an empty one.
 
     Raises:
-        ConfigError: it cannot be read, is not TOML, or says what no setting is.
+        ConfigError: it cannot be read, is not TOML, or has a key that is not a setting.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -200,5 +200,5 @@ NO_FILE = SettingsFile(Path())
 
 
 def secret(name: str) -> bool:
-    """Whether a setting's value is never to be shown."""
+    """Whether a setting's value must never be shown."""
     return any(word in name for word in ("secret", "password", "token", "access_key"))

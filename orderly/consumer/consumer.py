@@ -1,6 +1,6 @@
-"""The public ordered consumer: subscriptions, controls and questions.
+"""The public ordered consumer: subscriptions, controls and reports.
 
-What it is made of is put together in `runtime`; each part has a file of its own beside it.
+`runtime` creates its parts; each part has a file of its own beside it.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class OrderlyConsumer:
 
         Args:
             topic: must exist when the consumer starts. With a handler for each topic, it must be
-                one of these topics; the call then only says which of its messages are wanted.
+                one of these topics; the call then only chooses which of its messages you want.
             tags: "*", or "A || B": other messages are skipped and count as done. If the topic
                 is subscribed already, the new tags replace the old ones at once, and its queues are
                 taken again.
@@ -221,7 +221,7 @@ class OrderlyConsumer:
     # --- life ----------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Join the group and begin to consume; returns once the first round has been asked for.
+        """Join the group and begin to consume. Returns as soon as the first rebalance is requested.
 
         Raises:
             LifecycleError: started before, or closed, or the client has a consumer of this group
@@ -425,7 +425,7 @@ class OrderlyConsumer:
 
     @property
     def state(self) -> State:
-        """Where the consumer is in its life."""
+        """The state of the consumer's life cycle: created, running, closing, failed, closed."""
         return self._lifecycle.state
 
     @property
@@ -455,17 +455,17 @@ class OrderlyConsumer:
     def explain(self) -> tuple[Explanation, ...]:
         """Say what each queue of the subscribed topics is doing or waiting for, sorted by queue.
 
-        For example not owned, not locked, lock lost, being given up, paused, handler running for n
-        s, suspended for another n s, flow-controlled, pulling, empty: see `Why`. Does not ask a
-        broker.
+        Examples: not owned, not locked, lock lost, being given up, paused, handler running for n s,
+        suspended for another n s, flow-controlled, pulling, empty. `Why` has all of them. Does not
+        ask a broker.
         """
         return self._runtime.inspector.explain()
 
     def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
         """With order="key": which keys of the queues held here are unfinished, and why.
 
-        For example suspended for another n s, handler running for n s, waiting for its turn: see
-        `KeyWhy`. Does not ask a broker.
+        Examples: suspended for another n s, handler running for n s, waiting for its turn. `KeyWhy`
+        has all of them. Does not ask a broker.
 
         Args:
             limit: at most this many keys of each queue, those with the lowest offsets.
@@ -480,8 +480,8 @@ class OrderlyConsumer:
         """With order="key": the parked keys in the queues held here, sorted. Does not ask a broker.
 
         Their messages wait in the group's park topic, and later ones follow them there, until
-        somebody releases or drops the key (`orderly parked`). A key counts from when it is on
-        record, so that `orderly parked list` shows it too.
+        somebody releases or drops the key (`orderly parked`). A key is listed as soon as it is
+        on record, so `orderly parked list` shows it, too.
         """
         return self._runtime.inspector.parked()
 

@@ -61,8 +61,8 @@ class GroupOrderCheck:
             self._log.error(
                 "group.order_mixed",
                 members=self.mixed,
-                hint="members by queue repeat messages that others finished, and run keys that are"
-                " suspended: stop one kind of member",
+                hint="members that keep order by queue repeat messages that others finished, and"
+                " run keys that are suspended: stop one kind of member",
             )
 
     def _meet(self, members: Iterable[ConsumerConnection]) -> None:

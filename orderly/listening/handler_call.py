@@ -87,7 +87,7 @@ class Attempt:
 
     @property
     def number(self) -> int:
-        """1 for the first try of the message.
+        """Which try of the message this is: 1 for the first.
 
         Counted in memory, so it starts over after a rebalance.
         """
@@ -120,7 +120,7 @@ class Attempt:
 
     @property
     def deadline(self) -> float:
-        """Until when no other member can own the queue: seconds on the system's CLOCK_BOOTTIME."""
+        """No other member can own the queue before this time (seconds on CLOCK_BOOTTIME)."""
         return self._context.deadline
 
     @property
@@ -138,12 +138,12 @@ class Attempt:
 
     @property
     def replayed(self) -> bool:
-        """The message was parked, and is being released."""
+        """True if the message was parked and is now being released."""
         return self._context.replayed
 
     @property
     def dry_run(self) -> bool:
-        """Nothing is acknowledged, whichever outcome you return: leave no trace."""
+        """True: whatever you return, nothing is acknowledged. Leave no trace."""
         return self._context.dry_run
 
     @property
@@ -160,7 +160,10 @@ _PASSES = (ConnectionError, TimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class ExceptionClasses:
-    """Which exceptions say something. The nearest named class decides, as with `except`.
+    """What the classes of exceptions say about a failure.
+
+    If several named classes match, the one that comes first in the exception's MRO decides. The
+    order in which they are named does not matter.
 
     Args:
         named: classes, and whether each is transient; if not, retries do not help. Besides

@@ -59,7 +59,7 @@ def _clock(now: float | None) -> Clock:
 
 
 class _Common:
-    """What plain and async listeners share."""
+    """The common part of plain and async listeners."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class _Common:
 
     @property
     def judges(self) -> bool:
-        """Whether a verdict decides when a message is given up: no count of tries may."""
+        """Whether a verdict decides when a message is given up; then no count of tries may."""
         return self.rules.poison is not None
 
     @property
@@ -92,13 +92,13 @@ class _Common:
 
     @property
     def dry_run(self) -> bool:
-        """Whether the function is fit for a dry run."""
+        """Whether the function supports a dry run."""
         return self.rules.dry_run
 
     def call_failed(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext, error: BaseException
     ) -> Answer:
-        """Say that a call was ended from outside: its first message that is not done failed.
+        """Count a call that was ended from outside as a failure of its first unfinished message.
 
         For a consumer that ends a call which hangs. Returns the call's answer.
         """
@@ -207,9 +207,9 @@ class Listener(_Common):
 
         Args:
             message: as received, or as a producer sends it.
-            attempt: the number of this try; 1: the message says it.
-            now: seconds of any clock that never goes back. With it, the listener remembers failures
-                for the context's group, as for a consumer. None: it knows nothing of other runs.
+            attempt: the number of this try. 1: the count that the message has.
+            now: seconds on a clock that never goes back. With it, the listener remembers failures
+                for the context's group, as for a consumer. None: this run does not affect others.
             context: of a consumer's call; None: a context whose key is the sharding key.
 
         Raises:
@@ -228,7 +228,7 @@ class Listener(_Common):
 
     @property
     def work(self) -> Work:
-        """What a worker process runs of it."""
+        """The part of this listener that a worker process runs."""
         return Work(self._trial)
 
     def through(self, call: Callable[[Sequence[ReceivedMessage], ConsumeContext], Answer]) -> Self:
@@ -243,7 +243,7 @@ class Listener(_Common):
 
 
 class AsyncListener(_Common):
-    """The same for an `async def`: see `Listener`. It runs in coroutines on the consumer's loop.
+    """A `Listener` for an `async def`. It runs in coroutines on the consumer's event loop.
 
     Args:
         function: awaited.
@@ -346,7 +346,7 @@ def _apply(
 
 
 class Decorator(Protocol[Value_co]):
-    """What `listener(...)` returns: it takes a function of what `decode` makes of a body."""
+    """What `listener(...)` returns: a decorator for a function of the decoded body."""
 
     @overload
     def __call__(self, function: For[Value_co], /) -> Listener: ...
@@ -403,8 +403,8 @@ def listener(
 
         OrderlyConsumer("shipping", ship, config=ConsumerConfig(order="key"))
 
-    A type checker compares the function with `decode`: the function must take what `decode` makes
-    of a body. With "json" it can take anything, since the body can be anything.
+    A type checker compares the function with `decode`: the function must take the decoded body.
+    With "json" it can take anything, since the body can be anything.
 
     Args:
         function: the function, if you write `@orderly.listener` without settings.

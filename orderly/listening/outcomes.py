@@ -1,6 +1,6 @@
-"""What a listener's function may answer besides the outcomes of all handlers.
+"""Outcomes for a listener's function, in addition to those of all handlers.
 
-Only `Ack()` says that the message was handled. None, any other value and a raise are failures.
+Only `Ack()` says that the message was handled. None, any other value and an exception are failures.
 """
 
 from __future__ import annotations

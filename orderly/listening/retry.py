@@ -36,10 +36,10 @@ _ASKED_BY = Retrying()  # a state belongs to one; nothing of it is used
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a failed message is retried soon, before its failures are judged by their spacing.
+    """When a failed message is retried soon, before a verdict about it.
 
-    Between two tries the message's queue, or key, is suspended for `wait`; its thread goes on with
-    others. Each try is a separate delivery.
+    Between two tries the message's queue, or key, is suspended for `wait`. Meanwhile the thread
+    works on others. Each try is a separate delivery.
 
     Attributes:
         stop: when to stop retrying; `stop_after_attempt(1)`: no retry. Suspensions that the
@@ -89,7 +89,7 @@ class Retry:
     def next_wait(
         self, failed: FailedCall, number: int, first_at: float, waited: float, now: float
     ) -> float | None:
-        """Return the seconds until the next try, or None: no more.
+        """Return the seconds until the next try; None: there is no further try.
 
         Args:
             failed: the try.

@@ -28,11 +28,11 @@ Policy = Callable[[ReceivedMessage, Attempt, PoisonVerdict], Outcome]
 Named = Literal["block", "dead_letter", "skip", "park_key"]
 OnPoison = Named | Policy
 OnError = Mapping[type[Exception], OnPoison | Literal["wait"]]
-"""What is known beforehand of exceptions, by their classes."""
+"""What you already know about exceptions, by their classes."""
 
 
 class Settings(TypedDict, total=False):
-    """What a listener may be given by name besides `decode`; see `Rules`."""
+    """The named arguments of a listener, without `decode`; see `Rules`."""
 
     retry: Retry
     poison: PoisonRules | None
@@ -45,13 +45,13 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a listener acts on the answers and failures of its function.
+    """What a listener does with the answers and failures of its function.
 
     Attributes:
-        retry: how a failed message is retried soon.
-        poison: decides whether the message is bad or there is an outage, once the retries are used
-            up (at once for a class that `on_error` gives up). None: a failing message is tried for
-            ever, or until the consumer's `max_reconsume_times`.
+        retry: when a failed message is retried soon.
+        poison: after the retries, decides whether the message is bad or there is an outage. (For a
+            class to which `on_error` gives a policy, it decides at once.) None: a failing message
+            is tried for ever, or until the consumer's `max_reconsume_times`.
         on_poison: what to do with a bad message. "block" (as Java): try it again every
             `max_suspend` seconds. "dead_letter": store it in the group's dead letters, which leaves
             a gap in the key's order. "skip": acknowledge it. "park_key": park it and all later
@@ -59,19 +59,21 @@ class Rules:
             verdict) that returns an outcome; if it fails, the message blocks. The function must be
             plain, so with an AsyncListener it blocks the loop.
         decode: what the function gets instead of the message: "json", "bytes", a pydantic model, or
-            the result of your function of the body. If a body cannot be decoded, retries do not
-            help. An OSError, a MemoryError and transient errors do not count against the body.
-        on_error: what to do for a class of exceptions; the nearest class decides, as with `except`.
-            "wait": the failure is transient; ConnectionError, TimeoutError and a `retriable`
-            OrderlyError are so anyway. A policy of `on_poison`: retries do not help, so apply this
-            policy at once, unless many keys fail in the same way.
-        dry_run: the function leaves no trace when `attempt.dry_run` says so.
+            the result of your function of the body. A body that cannot be decoded is a bad message,
+            without retries. An OSError, a MemoryError and transient errors of the decoder prove
+            nothing about the body.
+        on_error: what to do for a class of exceptions. If several classes match, the one that comes
+            first in the exception's MRO decides: the most specific one, in whatever order you name
+            them. "wait": the failure is transient. (ConnectionError, TimeoutError and a `retriable`
+            OrderlyError are transient without an entry.) A policy of `on_poison`: retries do not
+            help, so apply this policy at once, unless many keys fail in the same way.
+        dry_run: True: the function leaves no trace when `attempt.dry_run` is true.
         suspend: seconds to wait after `Suspend()` and, with poison=None, after the first failure
-            that is not retried soon; 0.01 or more. It doubles each time; the actual wait is a
-            random part, half of it to all. The rules of `poison` have their own waits after
+            that is not retried soon; 0.01 or more. The wait doubles each time. The actual wait is
+            drawn between half of it and all of it. The rules of `poison` have their own waits after
             failures.
-        max_suspend: the longest such wait, and the wait of a message that blocks; up to 3600. With
-            order by queue a wait is 30 at most.
+        max_suspend: the longest such wait in seconds, and the wait of a message that blocks; up to
+            3600. With order by queue no wait is longer than 30.
 
     Raises:
         ConfigError: a setting outside its range, or two that contradict each other.

@@ -1,4 +1,4 @@
-"""What a handler knows of its call, and what it may set besides its answer."""
+"""A handler's call: what the handler can read, and what it can set besides its answer."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class QueueOwnership(Protocol):
 
     @property
     def token(self) -> int | None:
-        """Rises with each taking of the queue."""
+        """Rises each time the queue is taken."""
 
     def generation_of(self, key: Hashable | None, replayed: bool) -> int:
-        """The generation of the topic that a message of `key` is of."""
+        """The generation of the topic that a message of `key` belongs to."""
 
     @property
     def deadline(self) -> float:
-        """Until when nobody else can own the queue."""
+        """Nobody else can own the queue before this time."""
 
     @property
     def lost(self) -> Lost:
@@ -99,8 +99,8 @@ class ConsumeContext:
     In a test you can make one yourself. It has no ownership then, so it is never lost.
 
     Attributes:
-        message_queue: the queue the messages came from.
-        group: the consumer group. Both as at the broker: with the client's namespace.
+        message_queue: the queue that the messages came from.
+        group: the consumer group. Both names are the broker's: with the client's namespace.
         attempt: 1 for the first try of the batch's first message; counted in memory, so it starts
             over after a rebalance or a restart.
         auto_commit: set it to False before you return SUCCESS (keep), COMMIT or ROLLBACK. It
@@ -174,9 +174,10 @@ class ConsumeContext:
 
     @property
     def deadline(self) -> float:
-        """Until when no other member can own the queue: seconds on the system's CLOCK_BOOTTIME.
+        """No other member can own the queue before this time.
 
-        It moves on whenever the consumer renews the lock.
+        In seconds on the system's CLOCK_BOOTTIME. It moves forward whenever the consumer renews the
+        lock.
         """
         return math.inf if self.ownership is None else self.ownership.deadline
 

@@ -1,4 +1,4 @@
-"""The producer: its life cycle, the ways to send, and how a message gets to its queue's sender."""
+"""The producer: its life cycle, the ways to send, and how a message reaches its queue's sender."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Dispatch:
     def plan(
         self, message: Message, selector: Selector | None, arg: object
     ) -> tuple[Selector, str | None]:
-        """Check a message and say who chooses its queue and in which lane it keeps its order.
+        """Check a message; return the selector of its queue, and the lane that keeps its order.
 
         Raises:
             ConfigError: the message, or its key with this selector.
@@ -235,7 +235,7 @@ class Dispatch:
 
 
 class OrderlyProducer:
-    """Sends messages so that those of one sharding key are stored in the order they were sent.
+    """Sends messages. Those of one sharding key are stored in the order in which you sent them.
 
     Thread-safe. The order is that of the calls: two threads that send the same key at the same
     moment have no order. Each queue has one request in flight; messages that gather meanwhile go

@@ -399,7 +399,7 @@ def test_a_fatal_class_is_poison_at_once_and_never_retried(make, context):
     ("error", "kind"),
     [
         (KeyError("a"), DeadLetter),
-        (UnicodeError("a"), Skip),  # the nearest class decides, as with `except`
+        (UnicodeError("a"), Skip),  # not ValueError: the nearest class in the MRO decides
         (ValueError("a"), Park),
         (BlockingIOError("a"), Suspend),
         (ZeroDivisionError("a"), Suspend),  # nothing is known of it: others have to be seen first
