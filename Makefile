@@ -13,7 +13,7 @@ WAITING := -n $(or $(JOBS),4) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose test-proxy faults chaos test-native simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist sbom interpreters jars clean
+.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose test-proxy faults chaos test-native test-compiled simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist wheels sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ chaos: $(READY)  ## Kill, pause and cut off brokers of a cluster (ROUNDS=50 SEED
 test-native: $(READY)  ## Run the native driver's tests (ORDERLY_LIBROCKETMQ: on the real library, too)
 	@$(BIN)/pytest tests/native tests/unit/native $(ARGS)
 
+test-compiled: $(READY)  ## Build a platform wheel and run contracts, behaviour on the fake and a comparison with the sources on it (needs a C compiler)
+	@$(BIN)/python .ci/wheels.py --try $(ARGS)
+
 simulate: $(READY)  ## Run 10,000 drawn histories of a cluster under virtual time (ARGS="--seeds 1000 --known", "--mutations")
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
@@ -142,6 +145,9 @@ pictures: $(READY)  ## Take new pictures for README.md and docs, from real runs 
 
 dist: $(READY)  ## Build wheel and sdist (the same bytes each time), check them, write the bill of materials
 	@$(BIN)/python .ci/dist.py $(ARGS)
+
+wheels: dist  ## Build platform wheels beside them, for this Python and those of `make interpreters` (needs a C compiler)
+	@$(BIN)/python .ci/wheels.py
 
 sbom: $(READY)  ## Write the bill of materials (CycloneDX) into dist
 	@$(BIN)/python .ci/sbom.py --output dist/sbom.cdx.json

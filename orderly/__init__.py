@@ -14,6 +14,8 @@ if sys.platform == "win32":
         " Windows does not have: use it in WSL 2 or in a Linux container"
     )
 
+import_module("orderly.compiled")  # fails if this is a platform wheel whose files are not all there
+
 if TYPE_CHECKING:
     from orderly.client import Client
     from orderly.config import ClientConfig, ConsumerConfig, ParkLimits, ProducerConfig

@@ -32,6 +32,7 @@ OPTIONAL = {
     "chromium": "the exporter's page, the report and the docs' site (chromium)",
 }
 COMPOSE_IS_WANTED = "ORDERLY_TEST_COMPOSE" in os.environ
+WHEEL_IS_WANTED = "ORDERLY_TEST_COMPILED" in os.environ
 LEFT_OUT = pytest.StashKey[dict[str, int]]()  # tests marked `nightly`, by file
 
 
@@ -64,7 +65,10 @@ def pytest_ignore_collect(collection_path, config):
     without_container = of_container and config.getoption("--orderly-broker") != "container"
     without_compose = folder == "compose" and not COMPOSE_IS_WANTED
     without_history = name == "test_builds_are_mixed.py" and not _has_history()
-    left_out = without_program, without_container, without_compose, without_history
+    without_wheel = folder == "compiled" and not WHEEL_IS_WANTED
+    left_out = (
+        without_program, without_container, without_compose, without_wheel, without_history,
+    )  # fmt: skip
     return True if any(left_out) else None
 
 
@@ -128,6 +132,7 @@ def _missing(config):
     where = config.getoption("--orderly-broker")
     missing = [] if where == "container" else ["a broker in a container (make test-container)"]
     missing += [] if COMPOSE_IS_WANTED else ["docker/compose.yaml (make test-compose)"]
+    missing += [] if WHEEL_IS_WANTED else ["a platform wheel (make test-compiled)"]
     missing += [] if _has_history() else ["a former build (the repository's history)"]
     missing += [what for program, what in OPTIONAL.items() if not database_is_wanted(program)]
     missing += [] if os.environ.get("ORDERLY_LIBROCKETMQ") else ["the real librocketmq"]

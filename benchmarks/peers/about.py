@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from orderly.compiled import COMPILED
 from orderly.native.library import VARIABLE
 from orderly.testing.jars import listed_jars
 from orderly.testing.java import find_java
@@ -27,6 +28,7 @@ def about(load_before, grpc, native):
         "kernel": f"{platform.system()} {platform.release()}",
         "load of the last minute, before the run": f"{load_before:.2f}",
         "Python": platform.python_version(),
+        "compiled": "yes" if COMPILED else "no",
         "Java of the broker": _java(find_java()),
         "Java of the client and the proxy": _java(shutil.which("java")),
         "broker, proxy, Java client": _rocketmq(),

@@ -15,6 +15,7 @@ from orderly.cli.options import Finite
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import ProgressLine
+from orderly.compiled import COMPILED
 from orderly.config import ConsumerConfig
 from orderly.monitoring.texts import Column, ColumnKind
 from orderly.signals import Noted, heard
@@ -123,6 +124,7 @@ def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
     with settings.client() as client, settings.client() as other, heard() as ended_by:
         name = named(client, secrets.randbits(32))
         where = f"{client.config.namesrv}, {queues} queues on each broker"
+        click.echo(f"compiled: {'yes' if COMPILED else 'no'}", err=True)
         click.echo(f"makes topic and group {name} at {where}", err=True)
         click.echo(
             f"sends {count} messages of {size} bytes ({count * size / 1e6:.1f} MB)", err=True
@@ -184,7 +186,8 @@ def _answer(
         verdict = {"out_of_order": order.inversions, "repeats": order.repeats}
         missing = max(0, sent.messages - order.reached)
         sides["consume"] = _side(consuming.figures) | verdict | {"missing": missing}
-    document = {"schema": SCHEMA, "name": name, **sides, "left_behind": left}
+    about = {"schema": SCHEMA, "name": name, "compiled": COMPILED}
+    document = about | sides | {"left_behind": left}
     found = {name: side for name, side in sides.items() if side is not None}
     fields = dict.fromkeys(field for side in found.values() for field in side)
     rows = [

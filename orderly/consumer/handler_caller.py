@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Generator, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from orderly.clock import now
 from orderly.config.arguments import MIN_SUSPEND, asked_to_stop
@@ -208,7 +208,8 @@ class Caller:
             called: as `begin` made it.
             answer: what the handler returned, or the exception it raised.
         """
-        ended, context = now(), called.context
+        ended = now()
+        context: Any = called.context  # a program may have set anything in it
         called.answer = answer
         called.seconds = ended - called.at
         if (
@@ -278,7 +279,7 @@ class Caller:
             return None
 
     def _effect(self, started: Called, result: ConsumeResult) -> Effect:
-        context = started.context
+        context: Any = started.context  # see `conclude`
         if not isinstance(context.auto_commit, bool):
             self._warn(started, "handler.auto_commit_no_bool", value=type_text(context.auto_commit))
             return FAILURE

@@ -236,5 +236,8 @@ def _mean_call(spans: Iterable[_Sums]) -> float:
 
 def _mean(parts: Iterable[tuple[float, int]]) -> float:
     """Mean of sums and counts; 0.0 of nothing."""
-    seconds, count = map(sum, zip((0.0, 0), *parts, strict=True))
+    seconds, count = 0.0, 0
+    for more_seconds, more in parts:
+        seconds += more_seconds
+        count += more
     return seconds / count if count else 0.0

@@ -409,7 +409,7 @@ class Lanes:
 
     def limit(self, count: int, size: int) -> None:
         """Set the messages and bytes beyond which it is crowded."""
-        self._max_count, self._max_size = count, size
+        self._max_count, self._max_size = float(count), float(size)
         self._shed()
 
     def crowded(self, share: float = 1.0) -> bool:

@@ -18,6 +18,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orderly.compiled import MARKER
 from orderly.errors import ConfigError
 from orderly.extras import install
 
@@ -112,7 +113,8 @@ def _installed(name: str) -> Distribution:
 
 
 def _is_pure(path: Path) -> bool:
-    return path.suffix not in _COMPILED and "__pycache__" not in path.parts
+    compiled = path.suffix in _COMPILED or "__pycache__" in path.parts
+    return not compiled and path.name != MARKER  # a zip has sources only
 
 
 # --- to the processes of an application -----------------------------------------------------------

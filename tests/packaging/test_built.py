@@ -103,6 +103,14 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel, track
     assert "orderly/py.typed" in ours
 
 
+def test_a_platform_wheel_is_built_on_request_with_the_locked_mypy():
+    hook = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    assert hook["enable-by-default"] is False, "an install from source needs no compiler"
+    pin = re.search(r"^mypy==\S+", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
+    assert pin[0] in hook["dependencies"]
+    assert all((ROOT / f"{each.replace('.', '/')}.py").exists() for each in hook["modules"])
+
+
 def test_the_source_distribution_is_the_checkout(source, sdist, tracked):
     assert set(sdist) - {"PKG-INFO"} == tracked
     assert sdist["README.md"] == (source / "README.md").read_bytes()

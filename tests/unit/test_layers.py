@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2] / "orderly"
 # A part may import from parts with a lower rank, and from itself.
 RANK = {
     "clock": 0,
+    "compiled": 0,
     "errors": 0,
     "extras": 0,
     "foreign_text": 0,

@@ -27,6 +27,7 @@ from orderly.cli.options import Duration
 from orderly.cli.output import Format, format_options, show
 from orderly.cli.selection import complete_group, complete_topic
 from orderly.cli.settings import CommonOptions, common_options, settings_of
+from orderly.compiled import COMPILED
 from orderly.errors import ConfigError, OrderlyError
 from orderly.extras import install
 
@@ -159,6 +160,8 @@ def look_at_installation() -> Iterator[DoctorFinding]:
     """Yield what is there of it, and what is not."""
     yield DoctorFinding("installation", "orderly", FindingState.OK, version("rocketmq-orderly"))
     yield DoctorFinding("installation", "python", FindingState.OK, platform.python_version())
+    compiled = "yes" if COMPILED else "no"  # `orderly.compiled` refuses what cannot be loaded
+    yield DoctorFinding("installation", "compiled", FindingState.OK, compiled)
     for extra, modules in EXTRAS.items():
         yield _extra(extra, modules)
     yield _librocketmq()

@@ -83,6 +83,14 @@ def test_what_a_reader_sees(bench):
     assert any(line.startswith("messages/second") for line in lines)
 
 
+@pytest.mark.parametrize(("compiled", "said"), [(True, "yes"), (False, "no")])
+def test_it_says_whether_it_is_compiled(bench, monkeypatch, compiled, said):
+    monkeypatch.setattr("orderly.cli.bench.COMPILED", compiled)
+    code, out, err = bench("--send-only", "-n", "5", "-o", "json")
+    assert (code, f"compiled: {said}" in err.splitlines()) == (0, True)
+    assert json.loads(out)["compiled"] is compiled
+
+
 def test_only_to_send(bench, client):
     found = measured(bench("--send-only", "-n", "50", "-o", "json"))
     assert (found["send"]["messages"], found["consume"], left(client)) == (50, None, [])

@@ -111,3 +111,9 @@ def test_for_a_reader_it_is_a_table_and_what_to_do(capsys):
     assert "What to do:" not in lines, "nothing is wrong"
     assert lines[lines.index("Absent, if you need it:") - 1] == ""
     assert lines[-1].startswith("name servers: no name server is named")
+
+
+@pytest.mark.parametrize(("compiled", "said"), [(True, "yes"), (False, "no")])
+def test_it_says_whether_it_is_compiled(doctor, monkeypatch, compiled, said):
+    monkeypatch.setattr("orderly.cli.doctor.COMPILED", compiled)
+    assert doctor().of("compiled") == [("OK", said, "")]

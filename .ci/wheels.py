@@ -1,0 +1,118 @@
+"""Build platform wheels, whose hot modules are compiled (.ci/compiled.py), or try one.
+
+    python .ci/wheels.py                 one for this Python, and for those of `make interpreters`
+    python .ci/wheels.py --try           build one in place, install it, run tests on it
+
+They go beside the pure wheel, which `make dist` makes. Run by `make wheels` and
+`make test-compiled`; compiling takes a minute, and a C compiler with Python's headers.
+"""
+
+# ruff: noqa: INP001, T201, S603
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dist import HERE, NotAsItShouldBe, export, sums_of
+
+TRIAL = HERE / "build" / "trial"
+# Contracts on the real broker, behaviour on the fake one; tests/compiled compares with the sources.
+SUITES = (
+    ("tests/compiled", "tests/unit/ordering", "tests/unit/protocol"),
+    ("tests/contract", "--ignore=tests/contract/test_a_proxy.py"),
+    ("tests/behaviour", "--orderly-broker=fake", "-m", "not slow"),
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what is asked for; 1 if that fails."""
+    parser = argparse.ArgumentParser(description="Build platform wheels, or try one.")
+    parser.add_argument("--output", type=Path, default=HERE / "dist", help="where they go")
+    parser.add_argument("--try", dest="on_trial", action="store_true", help="run tests on one")
+    asked, options = parser.parse_known_args(arguments)
+    try:
+        if asked.on_trial:
+            return int(not passes(install(build(sys.executable, HERE, TRIAL)), options))
+        release(asked.output)
+    except NotAsItShouldBe as error:
+        print(f"wheels: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def release(output: Path) -> None:
+    """Build one for each Python here, from this checkout's files, and write the sums anew."""
+    others = HERE.glob("build/python3*/bin/python")  # .ci/interpreters.py makes them
+    with TemporaryDirectory() as folder:
+        export(Path(folder))
+        for python in (sys.executable, *map(str, sorted(others))):
+            print(build(python, Path(folder), output).name)
+    (output / "SHA256SUMS").unlink(missing_ok=True)
+    sums = "".join(f"{digest}  {name}\n" for name, digest in sums_of(output).items())
+    (output / "SHA256SUMS").write_text(sums)
+
+
+def build(python: str, source: Path, output: Path) -> Path:
+    """Build a wheel for one Python, and return it.
+
+    Raises:
+        NotAsItShouldBe: mypy or the compiler failed.
+    """
+    switch = {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"}
+    with TemporaryDirectory() as folder:
+        command = (python, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
+        done = subprocess.run(
+            (*command, str(source)), check=False, capture_output=True, text=True,
+            env={**os.environ, **switch},
+        )  # fmt: skip
+        if done.returncode:
+            raise NotAsItShouldBe(f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        [wheel] = Path(folder).iterdir()
+        output.mkdir(parents=True, exist_ok=True)
+        return Path(wheel.replace(output / wheel.name))
+
+
+def install(wheel: Path) -> str:
+    """Install it into an environment of its own, and return that one's Python.
+
+    The packages that it and its tests need are those of this environment, found after its own; so
+    are the tests, which stand beside the sources of the library.
+    """
+    inside = TRIAL / "bin" / "python"
+    _uv("venv", "--allow-existing", "--python", sys.executable, str(TRIAL))
+    _uv("pip", "install", "--python", str(inside), "--no-deps", "--reinstall", str(wheel))
+    paths = sysconfig.get_paths(vars={"base": str(TRIAL), "platbase": str(TRIAL)})
+    after = (sysconfig.get_path("purelib"), str(HERE))
+    (Path(paths["purelib"]) / "after.pth").write_text("".join(f"{path}\n" for path in after))
+    return str(inside)
+
+
+def passes(python: str, options: Iterable[str]) -> bool:
+    """Whether all suites pass there."""
+    # "Safe": the folder that a program runs in does not come before what is installed.
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "ORDERLY_TEST_COMPILED": "1"}
+    jobs = os.environ.get("JOBS", "2")
+    command = (python, "-m", "pytest", "-o", "pythonpath=", "-p", "no:cacheprovider", "-q")
+    parallel = ("-n", jobs, "--dist", "loadfile")
+    results = [
+        subprocess.run(
+            (*command, *parallel, *suite, *options), check=False, cwd=HERE, env=environment
+        )
+        for suite in SUITES
+    ]
+    return not any(done.returncode for done in results)
+
+
+def _uv(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "uv", "--quiet", "--no-config", *arguments], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
