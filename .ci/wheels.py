@@ -2,6 +2,7 @@
 
     python .ci/wheels.py                 one for this Python, and for those of `make interpreters`
     python .ci/wheels.py --try           build one in place, install it, run tests on it
+    python .ci/wheels.py --install       the same without tests; prints the Python that has it
 
 They go beside the pure wheel, which `make dist` makes. Run by `make wheels` and
 `make test-compiled`; compiling takes a minute, and a C compiler with Python's headers.
@@ -36,10 +37,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build platform wheels, or try one.")
     parser.add_argument("--output", type=Path, default=HERE / "dist", help="where they go")
     parser.add_argument("--try", dest="on_trial", action="store_true", help="run tests on one")
+    parser.add_argument("--install", action="store_true", help="install one, and say where")
     asked, options = parser.parse_known_args(arguments)
     try:
-        if asked.on_trial:
-            return int(not passes(install(build(sys.executable, HERE, TRIAL)), options))
+        if asked.install or asked.on_trial:
+            python = install(build(sys.executable, HERE, TRIAL))
+            if asked.install:
+                print(python)
+                return 0
+            return int(not passes(python, options))
         release(asked.output)
     except NotAsItShouldBe as error:
         print(f"wheels: {error}", file=sys.stderr)

@@ -138,6 +138,14 @@ def _ours(bench):
 
 
 @contextlib.contextmanager
+def _compiled(bench):
+    """Our programs on a platform wheel; in an environment that has the checkout behind it."""
+    progress("a platform wheel is built")
+    python = venvs.platform_wheel()
+    yield launch.python("benchmarks.peers.programs.ours", python), {"PYTHONSAFEPATH": "1"}
+
+
+@contextlib.contextmanager
 def _floor(bench):
     yield launch.python("benchmarks.floor"), {}
 
@@ -173,7 +181,14 @@ def _logs():
         yield {"HOME": home}
 
 
-COMMANDS = {"ours": _ours, "java": _java, "floor": _floor, "native": _native, "grpc": _grpc}
+COMMANDS = {
+    "ours": _ours,
+    "compiled": _compiled,
+    "java": _java,
+    "floor": _floor,
+    "native": _native,
+    "grpc": _grpc,
+}
 
 
 def load():

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers.launch import SideFailed
+from benchmarks.peers.launch import CHECKOUT, SideFailed
 from orderly.testing.cache import cache_folder
 
 _PATIENCE = 300.0  # seconds, for the download
@@ -34,15 +34,25 @@ def site_packages(python):
     return next((python.parent.parent / "lib").glob("python*/site-packages"))
 
 
+def platform_wheel():
+    """The interpreter of an environment that has this checkout's platform wheel.
+
+    Raises:
+        SideFailed: it could not be built; it needs a C compiler.
+    """
+    return Path(_run(sys.executable, CHECKOUT / ".ci" / "wheels.py", "--install").split()[-1])
+
+
 def _run(*command):
     words = [str(word) for word in command]
     try:
-        subprocess.run(words, check=True, capture_output=True, text=True, timeout=_PATIENCE)
+        done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
         raise SideFailed(f"{' '.join(words)} took more than {_PATIENCE:g} s") from None
     except subprocess.CalledProcessError as error:
         last = error.stderr.strip().splitlines()[-1:]
         raise SideFailed(f"{' '.join(words)} failed: {''.join(last)}") from error
+    return done.stdout
 
 
 @contextlib.contextmanager

@@ -45,13 +45,15 @@ def consume(bench, size):
         fifo = bench.backlog(size, count, "FIFO")
         return bench.run("grpc", "consume", bench.proxy, bench.ordered_group(), fifo, count, warm)
 
-    def by_key():
+    def by_key(peer):
         counts = bench.scaled(*CONSUMED)
-        return bench.run("ours", "consume", bench.namesrv, new_group(), topic, *counts, "key")
+        return lambda: bench.run(peer, "consume", bench.namesrv, new_group(), topic, *counts, "key")
 
     return {
         "ours": side("ours", "consume", CONSUMED),
-        "ours_by_key": by_key,
+        "ours_by_key": by_key("ours"),
+        "compiled": side("compiled", "consume", CONSUMED),
+        "compiled_by_key": by_key("compiled"),
         "java": side("java", "Consume", CONSUMED),
         "floor": floor,
         "native": native,
@@ -104,7 +106,11 @@ def latency(bench, size):
             peer, work, bench.namesrv, new_group(), bench.topic(), *bench.scaled(*TIMED), size, RATE
         )
 
-    return {"ours": side("ours", "latency"), "java": side("java", "Latency")}
+    return {
+        "ours": side("ours", "latency"),
+        "compiled": side("compiled", "latency"),
+        "java": side("java", "Latency"),
+    }
 
 
 def load(bench, size):
@@ -148,6 +154,11 @@ PARTS = {
                 Ratio("consume_vs_grpc", "ours", "grpc"),
                 Ratio("consume_vs_floor", "ours", "floor"),
                 Ratio("consume_by_key_vs_queue", "ours_by_key", "ours"),
+                Ratio("compiled_vs_java", "compiled", "java"),
+                Ratio("compiled_cpu_vs_java", "compiled", "java", "cpu"),
+                Ratio("compiled_by_key_vs_queue", "compiled_by_key", "compiled"),
+                Ratio("compiled_vs_ours", "compiled", "ours"),
+                Ratio("compiled_by_key_vs_ours_by_key", "compiled_by_key", "ours_by_key"),
             ),
             consume,
             share=3.0,
@@ -193,6 +204,8 @@ PARTS = {
                 Ratio("latency_p50_vs_java", "ours", "java", "p50"),
                 Ratio("latency_p90_vs_java", "ours", "java", "p90"),
                 Ratio("latency_p99_vs_java", "ours", "java", "p99"),
+                Ratio("compiled_latency_p50_vs_java", "compiled", "java", "p50"),
+                Ratio("compiled_latency_p99_vs_java", "compiled", "java", "p99"),
             ),
             latency,
             rounds=3,
