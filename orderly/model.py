@@ -1,4 +1,4 @@
-"""The values everything else speaks of. Frozen, comparable, no I/O."""
+"""The values that all other modules use: messages, queues, routes. Frozen, comparable, no I/O."""
 
 from __future__ import annotations
 
@@ -196,12 +196,12 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
-        """What the sender put in, unpacked."""
+        """The payload from the sender, unpacked."""
         return self._body
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the sender, its client and the broker noted on it."""
+        """The properties that the sender, its client and the broker set."""
         found = self._properties
         if found is None:
             assert self._unread is not None, "it was given, or is to be read"
@@ -210,7 +210,7 @@ class ReceivedMessage:
 
     @property
     def message_id(self) -> str:
-        """The sender's id (UNIQ_KEY), or `offset_message_id` if it gave none."""
+        """The sender's id (UNIQ_KEY), or `offset_message_id` if the sender gave none."""
         found = self._message_id
         if found is None:
             found = self.properties.get("UNIQ_KEY") or self.offset_message_id
@@ -224,22 +224,22 @@ class ReceivedMessage:
 
     @property
     def born_time(self) -> float:
-        """When it was made (seconds since the epoch)."""
+        """When the message was created (seconds since the epoch)."""
         return self._read_rest()[1]
 
     @property
     def store_time(self) -> float:
-        """When it was stored (seconds since the epoch)."""
+        """When the broker stored it (seconds since the epoch)."""
         return self._read_rest()[2]
 
     @property
     def born_host(self) -> str:
-        """Who sent it ("host:port")."""
+        """The address of the sender ("host:port")."""
         return self._read_rest()[3]
 
     @property
     def store_host(self) -> str:
-        """Who stored it ("host:port")."""
+        """The address of the broker that stored it ("host:port")."""
         return self._read_rest()[4]
 
     @property
@@ -269,7 +269,7 @@ class ReceivedMessage:
 
     @property
     def namespace(self) -> str:
-        """The one it was consumed in, or ""."""
+        """The namespace in which it was consumed, or ""."""
         return self._namespace
 
     @property
@@ -309,9 +309,9 @@ class ReceivedMessage:
 
     @property
     def topic(self) -> str:
-        """Topic the message was sent to, without the namespace it was consumed in.
+        """The topic to which the message was sent, without the consumer's namespace.
 
-        For a retried message the original one.
+        For a retried message the original topic.
         """
         topic = self.queue.topic
         return unwrap(self.namespace, first_topic(topic, self.properties.get("RETRY_TOPIC")))
@@ -337,10 +337,10 @@ class ReceivedMessage:
 
 @final
 class UndecodableMessage(ReceivedMessage):
-    """A message whose body cannot be read. Its `body` raises UndecodableBody, all else is there.
+    """A message whose body cannot be read. `body` raises UndecodableBody; all else can be read.
 
-    Its sender marked it as compressed and it is not, say. So whoever needs the body fails, clearly
-    and with this message only; its key, properties and offset say where it belongs.
+    For example, the sender marked the body as compressed, but it is not. Only code that reads this
+    body fails, with a clear error. The key, the properties and the offset say where it belongs.
 
     Args:
         stored: the same message with the body as it is stored; its `sys_flag` says how.
@@ -426,7 +426,7 @@ class Permission(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class QueueData:
-    """How many queues of a topic a broker serves, and what may be done with them."""
+    """How many queues of a topic a broker serves, and the permission of these queues."""
 
     broker_name: str
     read_queues: int
@@ -451,7 +451,7 @@ class BrokerData:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """Where a topic's queues live, as a name server gave it."""
+    """The brokers and queues of a topic, as a name server reports them."""
 
     topic: str
     queues: tuple[QueueData, ...]

@@ -140,7 +140,7 @@ class Client:
 
     @property
     def behind_proxy(self) -> bool:
-        """Whether routes lead to a proxy, as far as some were asked for."""
+        """Whether the routes that are known so far lead to a proxy."""
         return bool(self.connections.proxies)
 
     def close(self) -> None:

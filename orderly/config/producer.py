@@ -18,16 +18,16 @@ class ProducerConfig(FromEnv):
         retries: further attempts after a retriable failure, always to the same queue.
         retry_backoff: seconds before the first retry, doubled each time.
         layout: "strict" (pin the first route seen), "loose" (follow the route, as Java), or a
-            pin such as "broker-a:8;broker-b:8" shared by all producers (decision 22).
+            pin such as "broker-a:8;broker-b:8" shared by all producers.
         hold_failed_key: seconds that a key whose send failed stays closed to later messages,
-            unless `resume` is called (decision 21).
+            unless `resume` is called.
         max_message_size: bytes of body (the broker's own default limit is 4 MiB).
         compress_above: bytes; larger bodies are sent zlib-compressed (Java: 4096). 0: never.
         batch_messages, batch_bytes: the most that one batched request of `submit` holds. The broker
             applies its size limit of a message (4 MiB) to a batch as well.
-        linger: seconds that the first message of a batch waits for more, unless `batch_messages`
-            are there. 0: a batch is what gathers while the previous one is in flight. A message of
-            `send` never waits.
+        linger: seconds that the first message of a batch waits for more, or until there are
+            `batch_messages`. 0: a batch has the messages that gather while the previous batch is in
+            flight. A message of `send` never waits.
         max_pending: messages waiting in the producer before `submit` blocks.
     """
 

@@ -1,4 +1,4 @@
-"""Functions a program may have called: around each handler call, and as queues come and go."""
+"""A program's functions, called around handler calls and as queues come and go."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class ConsumerHooks:
         lost: (queues), whose lock was lost: another member can be consuming them already.
 
     Raises:
-        ConfigError: one that cannot be called so.
-        NotAvailableYet: one that is `async def`.
+        ConfigError: a function that cannot be called with these arguments.
+        NotAvailableYet: an `async def`.
     """
 
     before: Callable[[Sequence[ReceivedMessage], ConsumeContext], object] | None = None

@@ -1,7 +1,7 @@
-"""A group's dead letters: read from every broker, and sent again to where they came from.
+"""A group's dead letters: read from every broker, and sent again to the topics they came from.
 
-They lie in `%DLQ%<group>`, one queue on each broker, whoever wrote them (this library, Java, a
-broker for a gRPC client). Nothing is ever deleted there: only the broker does, by age.
+They are in `%DLQ%<group>`, one queue on each broker. This library, Java, or a broker for a gRPC
+client wrote them. This module deletes nothing; only the broker does, by age.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DeadLetter:
 
     @property
     def topic(self) -> str | None:
-        """The topic it was originally sent to; None: it does not say."""
+        """The topic it was originally sent to; None: the dead letter does not say."""
         found = self.message.properties
         return found.get(names.RETRY_TOPIC) or found.get(_BY_BROKER)
 
@@ -84,8 +84,9 @@ class ReplayPlan:
     """Where each dead letter goes when it is sent again.
 
     Attributes:
-        due: the topic each goes to, as the broker names it, topic by topic, in the order given.
-        refused: those that go nowhere, with the reason.
+        due: the topic of each dead letter, as the broker names it. Sorted by topic; within a topic
+            in the order given.
+        refused: dead letters that are not sent, with the reason.
     """
 
     due: tuple[tuple[str, DeadLetter], ...]
@@ -136,7 +137,7 @@ class DeadLetters:
             at = reply.next_offset
 
     def plan(self, letters: Iterable[DeadLetter], to: str | None = None) -> ReplayPlan:
-        """Find out where dead letters go; nothing is sent.
+        """Find the topics to which dead letters would be sent; nothing is sent.
 
         A dead letter names the topic it came from, and any sender to the group's topics can make it
         name any topic. So without `to`, a topic counts only if the brokers say that the group
@@ -145,7 +146,7 @@ class DeadLetters:
 
         Args:
             letters: of `list`.
-            to: another topic for all of them.
+            to: another topic, for all of them.
 
         Raises:
             ConfigError: `to` is a topic that is not for programs' messages.
@@ -185,13 +186,13 @@ class DeadLetters:
         )
 
     def replay(self, plan: ReplayPlan) -> Iterator[Replayed]:
-        """Send dead letters again: to the end of their topic, by their sharding key.
+        """Send dead letters again, to the end of their topics. The sharding key chooses the queue.
 
-        The refused ones come first, then the others as they are sent, topic by topic. If you do not
-        exhaust the iterator, the rest may not be sent. The order of a key still has a gap: the
+        The iterator gives the refused ones first, then the others as they are sent, topic by topic.
+        If you do not exhaust it, the rest may not be sent. The order of a key still has a gap: the
         messages sent after the dead letter were consumed long ago. Each dead letter becomes a new
-        message with a new id, so sending one twice stores it twice. After a failure the later ones
-        of its key are not sent; the others are.
+        message with a new id, so sending one twice stores it twice. After a failed send, the later
+        dead letters of its key are not sent; the others are.
 
         Args:
             plan: of `plan`.

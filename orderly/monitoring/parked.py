@@ -1,8 +1,8 @@
 """A group's parked keys, for operators and programs: look, add, release, drop, export, keep alive.
 
-Reading needs no running member, and neither does keeping alive, which appends again what is
-there. What changes a key is a command to the queue's owner (`park_commands`). What could not be
-read is unknown, never "nothing is parked".
+Reading needs no running member, nor does `keepalive`, which stores parked messages again. To change
+a key, a command is sent to the queue's owner (`park_commands`). A queue that cannot be read is
+unknown; it never counts as "nothing is parked".
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class KeyReport:
         queue: the source queue.
         key: the key.
         messages, size: how many are parked, and their bytes; 0 also if the broker has deleted them.
-        recorded: how many the owners counted.
-        gone: how many of those may be gone, where the broker is seen to have deleted some of the
-            park queue, or some of it is damaged; else 0.
-        first: the first message that waits, with what is known of its failure; None: gone.
-        last_offset: source offset of the last one; None: gone.
-        expires: seconds since the epoch: before that the broker deletes none of them by age; None:
-            not known.
+        recorded: how many messages the owners counted.
+        gone: how many of these can be gone, because the broker has deleted a part of the park
+            queue, or a part is damaged; else 0.
+        first: the first message that waits, and what is known about its failure; None: gone.
+        last_offset: source offset of the last message; None: gone.
+        expires: before this time (seconds since the epoch) the broker deletes none of them by age;
+            None: not known.
     """
 
     queue: MessageQueue
@@ -69,11 +69,11 @@ class KeyReport:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is parked.
+    """The parked keys of a group.
 
     Attributes:
-        keys: by topic, queue and key.
-        read: the source queues looked at: those on brokers that the name server lists.
+        keys: sorted by topic, queue and key.
+        read: the source queues that were read: those on brokers that the name server lists.
         unknown: queues that could not be read.
     """
 
@@ -84,12 +84,12 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What came of having a key parked.
+    """The result of `add`.
 
     Attributes:
-        outcomes: of the queues in which it waits, or where it was refused: why.
+        outcomes: of the queues in which the key waits, or in which it was refused, with the reason.
         read: the source queues whose owners answered.
-        unknown: those whose owners did not, and why, as far as that is known.
+        unknown: the queues whose owners did not answer, and why, as far as that is known.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -103,7 +103,7 @@ class Renewal:
 
     Attributes:
         appended: messages that were appended again.
-        unknown: queues in which something failed: what is old there may still be old.
+        unknown: queues in which something failed: old messages there can still be old.
     """
 
     appended: int
@@ -127,10 +127,10 @@ class Exported:
 
 
 def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
-    """Write messages to a file that appears, or is replaced, when it is whole; returns how many.
+    """Write messages to a file that appears, or is replaced, when it is complete; returns how many.
 
     Raises:
-        OSError: it cannot be written, or is a device, say; the file is as it was.
+        OSError: it cannot be written, or is a device, for example; the file is unchanged.
     """
     path = path.resolve()  # a link to it stays one
     if path.exists() and not path.is_file():
@@ -144,7 +144,7 @@ def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
 
 
 def exported(group: str, message: Parked) -> dict[str, Any]:
-    """Everything that is known of a parked message; times are seconds since the epoch."""
+    """Everything that is known about a parked message; times are seconds since the epoch."""
     source, details = message.original, message.details
     return {
         "group": group,
@@ -193,7 +193,7 @@ class ParkedMessages:
     Args:
         client: of the cluster.
         group: the consumer group, as the broker names it.
-        topic: only keys of this source topic; None: of all.
+        topic: only keys of this source topic; None: keys of all topics.
 
     Raises:
         ConfigError: a name that brokers refuse.
@@ -254,7 +254,7 @@ class ParkedMessages:
         on_progress: OnProgress = _unheard,
         on_sent: OnSent = _unheard,
     ) -> tuple[Outcome, ...]:
-        """Run a key's parked messages at the queue's owner; new ones then run as usual.
+        """Let the queue's owner run a key's parked messages; after that, new messages run as usual.
 
         Args:
             key: a parked one.
@@ -269,7 +269,7 @@ class ParkedMessages:
         Raises:
             NotParked: the key is not parked; nothing was sent.
             ConfigError: it is parked in several topics; nothing was sent.
-            OrderlyError: no owner answered, or it is not known what is parked; the text says which.
+            OrderlyError: no owner answered, or the parked keys are not known; the text says which.
         """
         return self._command(Verb.RELEASE, key, patience, on_progress, on_sent)
 
@@ -339,20 +339,20 @@ class ParkedMessages:
     ) -> Added:
         """Park a key that blocks: the messages that wait now, and all later ones.
 
-        Only the owner of a queue knows for sure whether a key is in it, so the owners of all queues
-        of the topic are asked. It works also while the key waits after a failure or is suspended; a
-        running handler call is waited for. An owner that finds the command minutes later refuses
-        it.
+        Only the owner of a queue knows for sure whether a key is in it, so the command asks the
+        owners of all queues of the topic. It also works while the key waits after a failure or is
+        suspended. If a handler call of the key runs, the owner waits for its end. An owner that
+        finds the command minutes later refuses it.
 
         Args:
             key: a key that is not parked.
-            dry_run: only ask whether it would be parked, and how many messages of it wait.
+            dry_run: only ask whether the key would be parked, and how many of its messages wait.
             patience: stop waiting after this many seconds without a sign from an owner.
             on_sent: called with a line of text, for people, when the commands are stored.
 
         Raises:
-            ConfigError: the group has parked keys of several topics, so that one must be named, or
-                its members do not keep order by key; nothing was sent.
+            ConfigError: the group has parked keys of several topics, so you must name one; or its
+                members do not keep order by key. Nothing was sent.
             OrderlyError: no member is online, and nothing was sent; or the wait was interrupted.
         """
         queues = self._queues.all()
@@ -433,8 +433,8 @@ class ParkedMessages:
     ) -> Renewal:
         """Store old parked messages again before the broker deletes them by their age.
 
-        Safe beside running members: a message that was released meanwhile is no longer on record as
-        parked, so its new copy does not count. Of two copies one counts.
+        You can call it while members run. If a message is released meanwhile, it is no longer on
+        record as parked, so its new copy does not count. Of two copies one counts.
 
         Args:
             older_than: seconds since the copy was stored; None: half of the broker's retention.

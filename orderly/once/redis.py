@@ -1,8 +1,8 @@
 """The row in Redis, checked and set by one Lua script that runs the effect as well.
 
-Redis has no transaction that could be open while a handler works: what must happen once must be
-commands for the script. A row that is set before an effect elsewhere would lose the effect at a
-crash, one that is set after it would repeat it; so there is no call without commands.
+Redis has no transaction that stays open while a handler works. So the effect must be commands of
+the script. If an effect elsewhere were written after the row, a crash could lose it; if it were
+written before the row, a crash could repeat it. So there is no call without commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a message's effect is still to be had, from the one row of its key.
+"""Decides from the one row of a key whether a message's effect must still be applied.
 
     the message                              verdict         the row afterwards
     token below the row's                    STALE_OWNER     as it was
@@ -31,7 +31,7 @@ RECENT = 64
 
 
 class Verdict(Enum):
-    """What to do with a message. Only APPLY is true, so `if once.apply(…):` works."""
+    """The decision about a message. Only APPLY is true, so `if once.apply(…):` works."""
 
     APPLY = "apply"
     """The first time: have the effect."""
@@ -234,7 +234,7 @@ def key_text(key: Hashable | None, *, redact: bool = False) -> str:
         redact: hash short texts, too.
 
     Raises:
-        ConfigError: a key of another kind; nothing says that its form is the same tomorrow.
+        ConfigError: a key of another kind, because its text could change from one run to the next.
     """
     if key is None:
         return ""

@@ -45,14 +45,14 @@ _INSERT: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.ins
 
 
 class Once:
-    """Says whether to apply a message's effect, and records that it is applied.
+    """Decides whether to apply a message's effect, and records that it is applied.
 
         once = Once()
         with engine.begin() as db:
             if once.apply(db, message, context):
                 db.execute(entry)
 
-    For PostgreSQL and SQLite. Thread-safe; one for all handlers of a program will do.
+    For PostgreSQL and SQLite. Thread-safe; one object is enough for all handlers of a program.
 
     Args:
         table_name: of the table; create it with `metadata.create_all(engine)` or a migration.

@@ -76,7 +76,7 @@ def by_config(queues: Iterable[MessageQueue]) -> Allocation:
 
 @dataclass(frozen=True, slots=True)
 class ByConfig:
-    """What `by_config` makes."""
+    """The strategy that `by_config` returns."""
 
     queues: tuple[MessageQueue, ...]
 
@@ -110,7 +110,7 @@ def consistent_hash(virtual_nodes: int = 10) -> Allocation:
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHash:
-    """What `consistent_hash` makes."""
+    """The strategy that `consistent_hash` returns."""
 
     virtual_nodes: int
 

@@ -1,4 +1,4 @@
-"""What a handler may answer, and what Java's four results do: one literal table, every cell tested.
+"""The answers of a handler, and the effects of Java's four results: one table, each cell tested.
 
 The typed outcomes below (`Ack`, `Suspend`, `Fail`, `Park`, `DeadLetter`) are mapped onto that table
 by `consumer/handler_caller`; `consumer/finishing` parks and sends to the dead letters.
@@ -129,7 +129,7 @@ class Suspend:
 @final
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Failed, as after a raise: the messages come again.
+    """Failed, as after an exception: the messages come again.
 
     Args:
         reason: for the log.
@@ -169,7 +169,7 @@ class Park:
 @final
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Send to the group's dead letters every message of the batch not marked done or not tried.
+    """Send the batch to the group's dead letters, except messages marked as done or not tried.
 
     Args:
         reason: for the log; not stored with the message.

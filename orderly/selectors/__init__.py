@@ -1,8 +1,8 @@
-"""Which queue a message goes to. Pure: values in, a queue out.
+"""Selectors: they choose the queue of a message. Pure: values in, a queue out.
 
-A selector is any callable `(queues, message, arg) -> queue`; `queues` is the topic's list in the
-order every producer counts it (see `layout`), `arg` is the message's sharding key unless the
-sender passed something else.
+A selector is any callable `(queues, message, arg) -> queue`. `queues` is the topic's list of
+queues, in the order in which every producer counts them (see `layout`). `arg` is the message's
+sharding key, unless the sender passed something else.
 """
 
 from orderly.protocol.java_string import java_string_hash

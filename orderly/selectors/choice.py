@@ -1,4 +1,4 @@
-"""Which selector there is, and what the producer asks of it: a checked queue, and the key's lane.
+"""The list of selectors, and what a producer needs of one: a checked queue, and the key's lane.
 
 Selectors that do not look at a key are here; those that do are in `keyed`.
 """
@@ -60,7 +60,7 @@ single_queue = SingleQueue()
 
 
 class RoundRobin:
-    """Each message to the next queue: an even spread and no order. Thread-safe."""
+    """Sends each message to the next queue: an even spread, and no order. Thread-safe."""
 
     def __init__(self) -> None:
         self._turns = itertools.count()
@@ -73,7 +73,7 @@ class RoundRobin:
 
 
 class RandomQueue:
-    """Any queue (Java: SelectMessageQueueByRandom); no order.
+    """Sends each message to a random queue (Java: SelectMessageQueueByRandom): no order.
 
     Args:
         pick: `pick(n)` returns a number from 0 to n-1, e.g. `random.randrange`.
@@ -150,7 +150,7 @@ _SELECTORS = tuple(rule.selector for rule in KEYED.values())
 
 
 def needs_key(selector: Selector) -> bool:
-    """Whether it is one of these: without a key it has nothing to go by."""
+    """Whether a selector needs a key to choose a queue."""
     return selector in _SELECTORS
 
 

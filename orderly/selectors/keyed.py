@@ -1,8 +1,8 @@
 """Selectors that place a message by its key: the same key, the same queue.
 
 They keep order only while the list of queues does not change; `layout` guards that. Clients of
-other languages place the same key elsewhere: their rules are here, too, for topics that they send
-to.
+other languages choose another queue for the same key. Their rules are here, too, for topics to
+which they send.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def key_bytes(arg: object, selector: str) -> bytes:
     """A key's text in UTF-8, as clients that count bytes send and hash it.
 
     Raises:
-        ConfigError: as `key_text`, or a lone surrogate, which UTF-8 has not.
+        ConfigError: as `key_text`, or a lone surrogate, which UTF-8 cannot encode.
     """
     text = key_text(arg, selector)
     try:
@@ -81,7 +81,7 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
 def hash_mod(queues: Sequence[MessageQueue], _message: Message, arg: object) -> MessageQueue:
-    """The queue at |hash % n|, where Java's SelectMessageQueueByHash puts the same string.
+    """The queue at |hash % n|: as Java's SelectMessageQueueByHash chooses for the same string.
 
     Java divides first and then makes the remainder positive. So the one hash whose absolute value
     overflows (-2^31, for example of "polygenelubricants") gets a place, too.
@@ -239,7 +239,7 @@ def in_proxy_order(queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
 def consistent_hash(number: int, buckets: int) -> int:
     """Guava's Hashing.consistentHash (after Lamping and Veach, "jump consistent hash").
 
-    With one bucket more, a number stays where it is or goes to the new one.
+    If you add one bucket, each number stays in its bucket or goes to the new one.
 
     Args:
         number: of 64 bits, signed or not; a Java int is widened with its sign.

@@ -218,9 +218,9 @@ exit $code
 class RocketMQContainer:
     """RocketMQ 5.5.0 in a container, for tests.
 
-    Clients connect to the address that a broker registers at its name server. So it gets the
-    engine's host, and a port chosen beforehand that is the same inside and outside. Where the
-    engine is local, the ports are open on 127.0.0.1 only. One thread at a time.
+    Clients connect to the address that a broker registers at its name server. So the broker
+    registers the engine's host, with a port that is chosen beforehand and is the same inside and
+    outside. If the engine is local, the ports are open on 127.0.0.1 only. One thread at a time.
 
         with RocketMQContainer() as broker:
             producer = OrderlyProducer(namesrv=broker.namesrv)
