@@ -2,6 +2,7 @@
 
     python .ci/wheels.py                 one for this Python, and for those of `make interpreters`
     python .ci/wheels.py --try           build one in place, install it, run tests on it
+    python .ci/wheels.py --try --more    and behaviour and faults on the real broker (nightly)
     python .ci/wheels.py --install       the same without tests; prints the Python that has it
 
 They go beside the pure wheel, which `make dist` makes. Run by `make wheels` and
@@ -30,6 +31,10 @@ SUITES = (
     ("tests/contract", "--ignore=tests/contract/test_a_proxy.py"),
     ("tests/behaviour", "--orderly-broker=fake", "-m", "not slow"),
 )
+MORE = (
+    ("tests/behaviour", "--members=2"),
+    ("tests/integration/faults", "--nightly=with"),
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build platform wheels, or try one.")
     parser.add_argument("--output", type=Path, default=HERE / "dist", help="where they go")
     parser.add_argument("--try", dest="on_trial", action="store_true", help="run tests on one")
+    parser.add_argument("--more", action="store_true", help="also those of the nightly run")
     parser.add_argument("--install", action="store_true", help="install one, and say where")
     asked, options = parser.parse_known_args(arguments)
     try:
@@ -45,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
             if asked.install:
                 print(python)
                 return 0
-            return int(not passes(python, options))
+            suites = SUITES + MORE if asked.more else SUITES
+            return int(not passes(python, suites, options))
         release(asked.output)
     except NotAsItShouldBe as error:
         print(f"wheels: {error}", file=sys.stderr)
@@ -100,7 +107,7 @@ def install(wheel: Path) -> str:
     return str(inside)
 
 
-def passes(python: str, options: Iterable[str]) -> bool:
+def passes(python: str, suites: Iterable[tuple[str, ...]], options: Iterable[str]) -> bool:
     """Whether all suites pass there."""
     # "Safe": the folder that a program runs in does not come before what is installed.
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "ORDERLY_TEST_COMPILED": "1"}
@@ -111,7 +118,7 @@ def passes(python: str, options: Iterable[str]) -> bool:
         subprocess.run(
             (*command, *parallel, *suite, *options), check=False, cwd=HERE, env=environment
         )
-        for suite in SUITES
+        for suite in suites
     ]
     return not any(done.returncode for done in results)
 

@@ -98,6 +98,7 @@ STAGES = (
     _stage("tests", "test-nightly", "", "JOBS=0 ARGS=-k test_broker_hangs", 90),
     _stage("members", "test-members", "", "ARGS=--members=1 -k test_a_dead_letter_is_final", 240),
     _stage("versions", "test-versions", "", "VERSIONS=5.5.0 ARGS=--quick", 600),
+    _stage("compiled", "test-compiled", "ARGS=--more", "ARGS=-k test_a_platform_wheel", 120),
     _stage("container", "test-container", "", "SMOKE=1 ARGS=-k test_container", 60),
     _stage("proxy", "test-proxy", "", "SMOKE=1 JOBS=0 ARGS=-k proxy", 120),
     _stage(
