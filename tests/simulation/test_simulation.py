@@ -43,6 +43,19 @@ def test_no_seed_breaks_a_promise(played):
 
 
 @pytest.mark.parametrize(
+    "seed",
+    [
+        9289,  # an operator parked the last suspect of a queue, and the turn was never given back
+        15102,  # a call with several messages was under way when the program sought
+        15487,  # a sender's retry: two copies in one batch, of which one became a dead letter
+    ],
+)
+def test_a_history_that_once_failed_holds(seed):
+    _, violations, *_ = run_chunk([seed])
+    assert not violations
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "take_refused_queues",

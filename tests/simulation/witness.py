@@ -106,7 +106,7 @@ class Witness:
         self._calm = all(fault.kind in _CALM for fault in world.scenario.faults)
         self._running = []
         self._finished_by = defaultdict(set)  # by (process, queue), since it was taken
-        self._places = {}
+        self._places = {}  # by message id: of its copies in the last batch that had it
         self.rejected = set()
         self._dead = {}  # by request to store a dead letter: (process, place), and when it was sent
         self._known_dead = set()  # (process, place): it got the answer in time
@@ -255,7 +255,16 @@ class Witness:
         header = from_ext(SendMessage, command.ext)
         if not header.topic.startswith("%RETRY%"):
             return None
-        return self._places[decode_properties(header.properties.encode())["UNIQ_KEY"]]
+        copies = self._places[decode_properties(header.properties.encode())["UNIQ_KEY"]]
+        return copies[0] if len(copies) == 1 else self._failed_of(copies)
+
+    def _failed_of(self, copies):
+        """Which copy of a message failed, of those that its sender's retry brought into a batch."""
+        heard = [place for place in copies if place in self.latest and self._heard(place)]
+        if heard and not self._world.scenario.plain:
+            return heard[-1]
+        unsettled = [(q, o) for q, o in copies if o not in self._truth.finished[q]]
+        return (unsettled or copies)[0]
 
     def _note_dead_letter(self, member, command):
         if (place := self._dead_letter(command)) is not None:
@@ -295,7 +304,7 @@ class Witness:
 
         self.calls = Counter({moved(place): count for place, count in self.calls.items()})
         self.latest = {moved(place): delivery for place, delivery in self.latest.items()}
-        self._places = {unique: moved(place) for unique, place in self._places.items()}
+        self._places = {unique: list(map(moved, each)) for unique, each in self._places.items()}
         self.rejected = {moved(place) for place in self.rejected}
         self._known_dead = {(process, moved(place)) for process, place in self._known_dead}
         self._dead = {r: ((p, moved(place)), at) for r, ((p, place), at) in self._dead.items()}
@@ -346,7 +355,10 @@ class Witness:
         task = self._kernel.current
         began = self._kernel.now
         call = Running(member, queue, lane, member.process, task, context.replayed, began)
-        self._places |= {m.message_id: self.place(member.process, m) for m in messages}
+        copies = defaultdict(list)
+        for message in messages:
+            copies[message.message_id].append(self.place(member.process, message))
+        self._places |= copies
         self._running.append(call)
         return call
 
@@ -575,7 +587,9 @@ class Witness:
             if in_hand:
                 text = f"{member}: {offset} of {queue}, which it keeps in hand"
                 self._kernel.fail(Broken("kept and repeated", text))
-        excused = self._grants.excuses(member.process, queue)
+        sought, _ = self._sought.get((member.process, home), (-math.inf, 0))
+        finishes = call.began <= sought  # its batch, which it was given before the program's seek
+        excused = finishes or self._grants.excuses(member.process, queue)
         lane, now = self.lane(message, home), self._kernel.now
         delivery = Delivery(message.sharding_key, lane, place, excused, member.process, now)
         self.latest[place] = delivery
