@@ -139,7 +139,7 @@ def taken(world):
 def observed(world):
     """Count what happens inside the library, and changes nothing."""
     happened = world.happened
-    enter, leave = Burst.__enter__, Burst.__exit__
+    take, leave = Lanes.take, Burst.__exit__
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
     drop_body, paced_until = Lane.drop_body, Lanes._paced_until
     stand_in_line = RateGate.stand_in_line
@@ -153,10 +153,12 @@ def observed(world):
         happened["held back"] += 1
         stand_in_line(self, held)
 
-    def watched_enter(self):
-        keeps = self._batch.lane.messages.in_hand > len(self._messages)
-        happened["kept beside bursts"] += keeps and self._held.burst > 1
-        return enter(self)
+    def watched_take(self, size, now, calls=1):
+        batch = take(self, size, now, calls)
+        if calls > 1 and batch is not None and batch.messages:
+            keeps = batch.lane.messages.in_hand > len(batch.messages)
+            happened["kept beside bursts"] += keeps
+        return batch
 
     def watched_leave(self, *exc_info):
         happened["burst"] += self._end > self._size
@@ -178,7 +180,7 @@ def observed(world):
         mock.patch.object(Lanes, "_paced_until", watched_paced_until),
         mock.patch.object(RateGate, "stand_in_line", watched_stand_in_line),
         mock.patch.object(Lane, "drop_body", watched_drop_body),
-        mock.patch.object(Burst, "__enter__", watched_enter),
+        mock.patch.object(Lanes, "take", watched_take),
         mock.patch.object(Burst, "__exit__", watched_leave),
         mock.patch.object(OwnedQueue, "narrow", watched_narrow),
         mock.patch.object(OwnedQueue, "refilled", watched_refilled),
