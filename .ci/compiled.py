@@ -1,4 +1,4 @@
-"""Compile the modules that handle each message, for a platform wheel: the same source, by mypyc.
+"""Compile the modules that order messages, for a platform wheel: the same source, by mypyc.
 
 It is off by default, so nobody who installs from source needs a compiler. Hatch turns it on:
 

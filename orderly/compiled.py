@@ -1,4 +1,4 @@
-"""Whether the modules that handle each message are compiled, as they are in a platform wheel.
+"""Whether the modules that order messages are compiled, as they are in a platform wheel.
 
 Such a wheel has their sources, too, for tracebacks and type checkers. Python would import a source
 in place of a compiled file that is missing, and all would work, only slower. So the wheel lists its

@@ -129,12 +129,12 @@ def test_a_wheel_for_another_python_is_an_error(copy):
 def test_a_traceback_through_compiled_code_shows_its_lines():
     program = """
 import traceback
-from orderly.protocol.stored_message import decode_messages
+from orderly.ordering.process_queue import ProcessQueue
 try:
-    decode_messages(b"\\0\\0\\0\\x20" + bytes(28), "broker-a")
+    ProcessQueue().put([None])
 except Exception:
     print(traceback.format_exc())
 """
     text = "\n".join(run("-c", program))
-    assert 'File "orderly/protocol/stored_message.py", line ' in text
-    assert "raise ProtocolError(" in text
+    assert 'File "orderly/ordering/process_queue.py", line ' in text
+    assert "message.queue_offset" in text

@@ -1,7 +1,8 @@
-"""What the parts that a platform wheel has compiled do with random inputs, as lines of text.
+"""What a platform wheel does with random inputs, as lines of text.
 
 `python -m tests.compiled.transcript SEED` prints them; each part draws from the seed. The same
-program on the sources must print the same (test_a_platform_wheel.py).
+program on the sources must print the same (test_a_platform_wheel.py). Decoders and outbox are not
+compiled today, but beside what is.
 """
 
 import random
