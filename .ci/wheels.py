@@ -25,9 +25,10 @@ from tempfile import TemporaryDirectory
 from dist import HERE, NotAsItShouldBe, export, sums_of
 
 TRIAL = HERE / "build" / "trial"
+CORE = ("lanes", "offset_runs", "owned_queue", "owned_queue_model", "process_queue")
 # Contracts on the real broker, behaviour on the fake one; tests/compiled compares with the sources.
 SUITES = (
-    ("tests/compiled", "tests/unit/ordering", "tests/unit/protocol"),
+    ("tests/compiled", *(f"tests/unit/ordering/test_{each}.py" for each in CORE)),
     ("tests/contract", "--ignore=tests/contract/test_a_proxy.py"),
     ("tests/behaviour", "--orderly-broker=fake", "-m", "not slow"),
 )

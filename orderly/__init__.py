@@ -4,6 +4,7 @@ They are imported when they are first used, so that a command or a program that 
 not pay for the others.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ if sys.platform == "win32":
         " Windows does not have: use it in WSL 2 or in a Linux container"
     )
 
-import_module("orderly.compiled")  # fails if this is a platform wheel whose files are not all there
+if os.path.exists(f"{__path__[0]}/compiled.txt"):  # noqa: PTH110  pathlib is slow to import
+    import_module("orderly.compiled")  # fails if a file of this platform wheel is missing
 
 if TYPE_CHECKING:
     from orderly.client import Client

@@ -27,7 +27,8 @@ def load() -> bool:
     except OSError:  # none; or the package is in a zip, which never has one
         return False
     if missing := [file for file in files if not _is_importable(_FOLDER.parent / file)]:
-        raise ImportError(_advice(f"lacks {', '.join(missing)}, or this is another Python"))
+        lacks = f"lacks {missing[0]} ({len(missing)} of {len(files)} files), or this is"
+        raise ImportError(_advice(f"{lacks} another Python"))
     try:
         import_module(LIBRARY)
     except ImportError as error:

@@ -44,7 +44,9 @@ def test_with_all_that_is_listed_it_is_compiled(folder):
 
 def test_a_file_that_is_missing_is_named_with_what_to_do(folder):
     (folder / f"lanes{SUFFIX}").unlink()
-    with pytest.raises(ImportError, match=r"lacks orderly/lanes\..*Install it again"):
+    with pytest.raises(
+        ImportError, match=r"lacks orderly/lanes\..* \(1 of 2 files\).*Install it again"
+    ):
         compiled.load()
 
 
