@@ -33,6 +33,8 @@ class OutboxEntry:
         deadline: no attempt begins later than this (seconds, the clock of `now`).
         urgent: somebody waits for it, so it waits for no others to share its batch.
         alone: set here on the members of a batch that the broker refused.
+        unknown: set here if an attempt ended without an answer, to its error: the message may be
+            stored, whatever later attempts say.
     """
 
     lane: str | None
@@ -41,6 +43,7 @@ class OutboxEntry:
     deadline: float
     urgent: bool = False
     alone: bool = False
+    unknown: OrderlyError | None = None
 
 
 E = TypeVar("E", bound=OutboxEntry)
@@ -232,6 +235,8 @@ class Outbox(Generic[E]):
         self._in_flight = None
         if verdict is SendVerdict.UNKNOWN:
             self._not_before = now + self._rules.settle
+            for entry in batch.entries:
+                entry.unknown = cause
         if verdict is SendVerdict.NO_BATCH:
             self._most = 1
         if verdict in _ONE_BY_ONE and len(batch.entries) > 1:
@@ -272,7 +277,11 @@ class Outbox(Generic[E]):
         self._waiting = deque()
         self._earliest = math.inf
         failed = self._failures(sent.entries, cause, sent.attempt) if sent else []
-        return failed + self._failures(waiting, cause, attempts=0)
+        unsent = [
+            (entry, send_failed(entry, self.queue, cause, attempts=int(entry.unknown is not None)))
+            for entry in waiting
+        ]
+        return failed + unsent
 
     def wake_at(self) -> float | None:
         """When to look again if nothing happens before: a retry is due or a deadline passes."""
@@ -342,9 +351,15 @@ class Outbox(Generic[E]):
         kept: deque[E] = deque()
         for entry in self._waiting:
             ahead = lost.get(entry.lane) if entry.lane is not None else None
-            if ahead is not None:
+            late = entry.deadline <= now
+            if entry.unknown is not None and (late or ahead is not None):
+                error = send_failed(entry, self.queue, entry.unknown, attempts=1)
+                failed.append((entry, error))
+                if entry.lane is not None:
+                    lost.setdefault(entry.lane, error)
+            elif ahead is not None:
                 failed.append((entry, preceding_failed(entry, self.queue, ahead)))
-            elif entry.deadline <= now:
+            elif late:
                 error = send_failed(entry, self.queue, self._why_late(), attempts=0)
                 failed.append((entry, error))
                 if entry.lane is not None:

@@ -158,6 +158,18 @@ def test_an_entry_failed_by_time_says_what_its_queue_suffers_from():
     assert not isinstance(error.__cause__, RequestTimeout), "it was never sent"
 
 
+@pytest.mark.parametrize("end", ["too late", "behind a failure", "given up"])
+def test_what_may_be_stored_is_never_said_to_be_unsent(end):
+    """A batch got no answer, and its retry was refused as a batch: its members may be stored."""
+    box = outbox(retries=9)
+    fill(box, entry("a1", deadline=5.0), entry("a2", deadline=5.0 if end == "too late" else 50.0))
+    box.refused(take(box), SendVerdict.UNKNOWN, BUSY, now=0.0)
+    assert box.refused(take(box, now=4.0), SendVerdict.NO_BATCH, BUSY, now=4.0) == []
+    failed = box.give_up(BUSY) if end == "given up" else box.expire(5.0)
+    assert [type(error) for _, error in failed] == [SendFailed, SendFailed]
+    assert not any("was not sent" in str(error) for _, error in failed)
+
+
 def test_an_entry_failed_by_time_behind_many_says_so():
     box = outbox()
     fill(box, "b1")
