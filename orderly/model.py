@@ -319,8 +319,7 @@ class ReceivedMessage:
     @property
     def sharding_key(self) -> str | None:
         """Property `__SHARDINGKEY`, or None."""
-        found = self._properties
-        if found is None and self._unread is not None:
+        if self._properties is None and self._unread is not None:
             return self._unread.sharding_key(self._text)
         return self.properties.get("__SHARDINGKEY")
 

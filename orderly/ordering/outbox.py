@@ -112,7 +112,11 @@ class OutboxRules:
 def send_failed(
     entry: OutboxEntry, queue: MessageQueue, cause: Exception, attempts: int
 ) -> SendFailed:
-    """The error of a message given up after `attempts` attempts; 0: it was never sent."""
+    """The error of a message given up after `attempts` attempts; 0: it was not sent again.
+
+    It was never sent then, unless an earlier attempt, in a batch, ended without an answer.
+    """
+    attempts = attempts or int(entry.unknown is not None)
     tried = f"failed at attempt {attempts}" if attempts else "was not sent"
     error = SendFailed(f"{_name(entry)} for {queue} {tried}: {cause}{_what_is_held(entry)}")
     error.__cause__ = cause
@@ -277,11 +281,7 @@ class Outbox(Generic[E]):
         self._waiting = deque()
         self._earliest = math.inf
         failed = self._failures(sent.entries, cause, sent.attempt) if sent else []
-        unsent = [
-            (entry, send_failed(entry, self.queue, cause, attempts=int(entry.unknown is not None)))
-            for entry in waiting
-        ]
-        return failed + unsent
+        return failed + self._failures(waiting, cause, attempts=0)
 
     def wake_at(self) -> float | None:
         """When to look again if nothing happens before: a retry is due or a deadline passes."""
@@ -351,25 +351,25 @@ class Outbox(Generic[E]):
         kept: deque[E] = deque()
         for entry in self._waiting:
             ahead = lost.get(entry.lane) if entry.lane is not None else None
-            late = entry.deadline <= now
-            if entry.unknown is not None and (late or ahead is not None):
-                error = send_failed(entry, self.queue, entry.unknown, attempts=1)
-                failed.append((entry, error))
-                if entry.lane is not None:
-                    lost.setdefault(entry.lane, error)
-            elif ahead is not None:
-                failed.append((entry, preceding_failed(entry, self.queue, ahead)))
-            elif late:
-                error = send_failed(entry, self.queue, self._why_late(), attempts=0)
-                failed.append((entry, error))
-                if entry.lane is not None:
-                    lost[entry.lane] = error
-            else:
+            if ahead is None and entry.deadline > now:
                 kept.append(entry)
+                continue
+            error = self._given_up(entry, ahead)
+            failed.append((entry, error))
+            if entry.lane is not None:
+                lost.setdefault(entry.lane, error)
         self._waiting = kept
         self._earliest = min((entry.deadline for entry in kept), default=math.inf)
         self._hold_all(lost, now)
         return failed
+
+    def _given_up(self, entry: E, ahead: SendFailed | None) -> SendFailed:
+        """The error of an entry that waited too long, or behind one that failed."""
+        if entry.unknown is not None:  # so it may be stored
+            return send_failed(entry, self.queue, entry.unknown, attempts=0)
+        if ahead is not None:
+            return preceding_failed(entry, self.queue, ahead)
+        return send_failed(entry, self.queue, self._why_late(), attempts=0)
 
     def _hold_all(self, lost: dict[str, SendFailed], now: float) -> None:
         self._held = {lane: hold for lane, hold in self._held.items() if now < hold.until}
