@@ -80,10 +80,7 @@ def release(output: Path, *, dirty: bool) -> None:
     built = [str(output / name) for name in first]
     _run(sys.executable, "-m", "twine", "check", "--strict", *built)
     _run(sys.executable, str(HERE / ".ci" / "sbom.py"), "--output", str(output / "sbom.cdx.json"))
-    (output / "SHA256SUMS").unlink(missing_ok=True)
-    sums = "".join(f"{digest}  {name}\n" for name, digest in sums_of(output).items())
-    (output / "SHA256SUMS").write_text(sums)
-    print(sums, end="")
+    print(write_sums(output), end="")
 
 
 def build(source: Path, folder: Path, number: int) -> dict[str, str]:
@@ -113,6 +110,14 @@ def sums_of(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file, by name."""
     files = sorted(folder.iterdir())
     return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in files}
+
+
+def write_sums(folder: Path) -> str:
+    """Write the sums of all files beside them, and return the text."""
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
+    sums = "".join(f"{digest}  {name}\n" for name, digest in sums_of(folder).items())
+    (folder / "SHA256SUMS").write_text(sums)
+    return sums
 
 
 def _run(*command: str, number: int = 0) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dist import HERE, NotAsItShouldBe, export, sums_of
+from dist import HERE, NotAsItShouldBe, export, write_sums
 
 TRIAL = HERE / "build" / "trial"
 CORE = ("lanes", "offset_runs", "owned_queue", "owned_queue_model", "process_queue")
@@ -68,9 +68,7 @@ def release(output: Path) -> None:
         export(Path(folder))
         for python in (sys.executable, *map(str, sorted(others))):
             print(build(python, Path(folder), output).name)
-    (output / "SHA256SUMS").unlink(missing_ok=True)
-    sums = "".join(f"{digest}  {name}\n" for name, digest in sums_of(output).items())
-    (output / "SHA256SUMS").write_text(sums)
+    write_sums(output)
 
 
 def build(python: str, source: Path, output: Path) -> Path:
