@@ -1,7 +1,5 @@
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 
 /**
  * Works a backlog off in order, with the settings the client has by default.
@@ -13,18 +11,13 @@ public final class Consume {
     public static void main(String[] args) throws Exception {
         Usage usage = new Usage(Integer.parseInt(args[3]), Integer.parseInt(args[4]));
         long sleep = args.length > 5 ? Long.parseLong(args[5]) : 0;
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
-        consumer.setNamesrvAddr(args[0]);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(args[2], "*");
-        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+        DefaultMQPushConsumer consumer = Usage.consumer(args, (messages, context) -> {
             for (int i = 0; i < messages.size(); i++) {
                 rest(sleep);
                 usage.tick();
             }
             return ConsumeOrderlyStatus.SUCCESS;
         });
-        consumer.start();
         usage.tell();
         consumer.shutdown();
         Usage.end();

@@ -1,15 +1,10 @@
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
-import java.util.stream.Collectors;
-import java.util.stream.LongStream;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
-import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -36,7 +31,7 @@ public final class Latency {
         long start = System.nanoTime();
         double cpu = 0;
         for (int i = 0; i < count; i++) {
-            await(start + (long) (i * pause));
+            Usage.await(start + (long) (i * pause));
             if (i == warm) {
                 cpu = Usage.cpuSeconds();
             }
@@ -46,14 +41,11 @@ public final class Latency {
         }
         double rate = count / ((System.nanoTime() - start) / NANOS);
         if (!done.await(Usage.TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
-            System.err.println("not all messages arrived");
-            Runtime.getRuntime().halt(1);
+            Usage.fail("not all messages arrived");
         }
         cpu = Usage.cpuSeconds() - cpu;
-        String latencies = LongStream.of(arrived).skip(warm)
-            .mapToObj(String::valueOf).collect(Collectors.joining(", "));
         Usage.print("\"messages\": " + (count - warm) + ", \"cpu_seconds\": " + cpu
-            + ", \"sent_rate\": " + rate + ", \"latencies_ns\": [" + latencies + "]");
+            + ", \"sent_rate\": " + rate + ", " + Usage.latencies(arrived, warm));
         consumer.shutdown();
         producer.shutdown();
         Usage.end();
@@ -62,11 +54,7 @@ public final class Latency {
     private static DefaultMQPushConsumer consumer(
         String[] args, long[] arrived, CountDownLatch done) throws Exception {
         AtomicInteger next = new AtomicInteger();
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
-        consumer.setNamesrvAddr(args[0]);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(args[2], "*");
-        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+        return Usage.consumer(args, (messages, context) -> {
             long now = System.nanoTime();
             for (MessageExt message : messages) {
                 int number = next.getAndIncrement();
@@ -77,13 +65,5 @@ public final class Latency {
             }
             return ConsumeOrderlyStatus.SUCCESS;
         });
-        consumer.start();
-        return consumer;
-    }
-
-    private static void await(long nanos) {
-        for (long left; (left = nanos - System.nanoTime()) > 0; ) {
-            LockSupport.parkNanos(left);
-        }
     }
 }

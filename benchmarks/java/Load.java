@@ -1,18 +1,14 @@
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
-import java.util.stream.Collectors;
-import java.util.stream.LongStream;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
-import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageConst;
@@ -33,25 +29,19 @@ public final class Load {
     private final String[] args;
     private final int count;
     private final int[] keys;
-    private final int[] numbers;
     private final long[] due;
     private final long[] latencies;
     private final AtomicInteger arrived = new AtomicInteger();
     private final AtomicInteger inversions = new AtomicInteger();
-    private final ConcurrentHashMap<String, Integer> latest = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Integer, Integer> latest = new ConcurrentHashMap<>();
     private final CountDownLatch done = new CountDownLatch(1);
 
     private Load(String[] args) {
         this.args = args;
         count = Integer.parseInt(args[3]);
         keys = zipf(count);
-        numbers = new int[count];
         due = new long[count];
         latencies = new long[count];
-        int[] seen = new int[Usage.KEYS];
-        for (int i = 0; i < count; i++) {
-            numbers[i] = ++seen[keys[i]];
-        }
     }
 
     public static void main(String[] args) throws Exception {
@@ -76,19 +66,17 @@ public final class Load {
             senders.add(new Thread(() -> send(producer, own)));
         }
         senders.forEach(Thread::start);
-        await(due[warm]);
+        Usage.await(due[warm]);
         double cpu = Usage.cpuSeconds();
         if (!done.await(Usage.TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
-            fail(arrived.get() + " of " + count + " messages arrived");
+            Usage.fail(arrived.get() + " of " + count + " messages arrived");
         }
         cpu = Usage.cpuSeconds() - cpu;
         if (inversions.get() > 0) {
-            fail(inversions.get() + " messages came before an earlier one of their key");
+            Usage.fail(inversions.get() + " messages came before an earlier one of their key");
         }
-        String found = LongStream.of(latencies).skip(warm)
-            .mapToObj(String::valueOf).collect(Collectors.joining(", "));
         Usage.print("\"messages\": " + (count - warm) + ", \"cpu_seconds\": " + cpu
-            + ", \"inversions\": 0, \"latencies_ns\": [" + found + "]");
+            + ", \"inversions\": 0, " + Usage.latencies(latencies, warm));
         consumer.shutdown();
         producer.shutdown();
     }
@@ -98,7 +86,7 @@ public final class Load {
         try {
             for (int i = 0; i < count; i++) {
                 if (keys[i] % SENDERS == own) {
-                    await(due[i]);
+                    Usage.await(due[i]);
                     String key = "key-" + keys[i];
                     Message message = new Message(args[2], body);
                     MessageAccessor.putProperty(message, MessageConst.PROPERTY_SHARDING_KEY, key);
@@ -107,16 +95,12 @@ public final class Load {
                 }
             }
         } catch (Exception error) {
-            fail("a message was not sent: " + error);
+            Usage.fail("a message was not sent: " + error);
         }
     }
 
     private DefaultMQPushConsumer consumer(long millis) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
-        consumer.setNamesrvAddr(args[0]);
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(args[2], "*");
-        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+        return Usage.consumer(args, (messages, context) -> {
             long now = System.nanoTime();
             for (MessageExt message : messages) {
                 take(message, now);
@@ -124,14 +108,12 @@ public final class Load {
             }
             return ConsumeOrderlyStatus.SUCCESS;
         });
-        consumer.start();
-        return consumer;
     }
 
     private void take(MessageExt message, long now) {
         int index = Integer.parseInt(message.getUserProperty("index"));
-        Integer before = latest.put("key-" + keys[index], numbers[index]);
-        if (before != null && before >= numbers[index]) {
+        Integer before = latest.put(keys[index], index);
+        if (before != null && before >= index) {
             inversions.incrementAndGet();
         }
         latencies[index] = now - due[index];
@@ -153,20 +135,9 @@ public final class Load {
         for (int i = 0; i < count; i++) {
             state = (state * 1103515245L + 12345L) % (1L << 31);
             double wanted = sum * state / (1L << 31);
-            int at = java.util.Arrays.binarySearch(upTo, wanted);
+            int at = Arrays.binarySearch(upTo, wanted);
             found[i] = at >= 0 ? Math.min(at + 1, Usage.KEYS - 1) : -at - 1;
         }
         return found;
-    }
-
-    private static void await(long nanos) {
-        for (long left; (left = nanos - System.nanoTime()) > 0; ) {
-            LockSupport.parkNanos(left);
-        }
-    }
-
-    private static void fail(String why) {
-        System.err.println(why);
-        Runtime.getRuntime().halt(1);
     }
 }

@@ -59,16 +59,14 @@ public final class Send {
 
             @Override
             public void onException(Throwable error) {
-                System.err.println("a message was not sent: " + error);
-                Runtime.getRuntime().halt(1);
+                Usage.fail("a message was not sent: " + error);
             }
         };
     }
 
     private static void require(SendResult result) {
         if (result.getSendStatus() != SendStatus.SEND_OK) {
-            System.err.println("a message was not stored as it should be: " + result);
-            Runtime.getRuntime().halt(1);
+            Usage.fail("a message was not stored as it should be: " + result);
         }
     }
 }

@@ -8,8 +8,17 @@ import java.util.Random;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 
-/** Counts messages and times those after the first warm ones, as `programs/meter.py` does. */
+/**
+ * Counts messages and times those after the first warm ones, as `programs/meter.py` does; and what
+ * else the programs share.
+ */
 final class Usage {
     static final int KEYS = 1000;
     static final long TIMEOUT_SECONDS = 150;
@@ -50,8 +59,7 @@ final class Usage {
     /** Waits for the last message and prints the line; returns whether it came in time. */
     void tell() throws Exception {
         if (!done.await(TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
-            System.err.println(finished.get() + " of " + count + " messages within the time");
-            Runtime.getRuntime().halt(1);
+            fail(finished.get() + " of " + count + " messages within the time");
         }
         print("\"messages\": " + (count - warm) + ", \"seconds\": " + seconds
             + ", \"cpu_seconds\": " + cpu + ", \"first_at\": " + String.format(Locale.ROOT, "%.3f", firstAt));
@@ -64,6 +72,36 @@ final class Usage {
     static void print(String fields) throws Exception {
         System.out.println("{" + fields + ", \"rss_mib\": " + mostMemory() + "}");
         System.out.flush();
+    }
+
+    /** The field of the line with the nanoseconds of each message that is timed. */
+    static String latencies(long[] nanos, int warm) {
+        return "\"latencies_ns\": [" + LongStream.of(nanos).skip(warm)
+            .mapToObj(String::valueOf).collect(Collectors.joining(", ")) + "]";
+    }
+
+    /** Starts a consumer of args[2] in group args[1], by the name server args[0]. */
+    static DefaultMQPushConsumer consumer(String[] args, MessageListenerOrderly listener)
+        throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
+        consumer.setNamesrvAddr(args[0]);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(args[2], "*");
+        consumer.registerMessageListener(listener);
+        consumer.start();
+        return consumer;
+    }
+
+    /** Waits until a moment of System.nanoTime. */
+    static void await(long nanos) {
+        for (long left; (left = nanos - System.nanoTime()) > 0; ) {
+            LockSupport.parkNanos(left);
+        }
+    }
+
+    static void fail(String why) {
+        System.err.println(why);
+        Runtime.getRuntime().halt(1);
     }
 
     /** Ends the process at once: the client leaves a thread behind that would keep it. */

@@ -26,9 +26,9 @@ NUMBERED = 1_000_000
 def consume(bench, size):
     topic = bench.backlog(size)
 
-    def side(peer, work, numbers):
+    def side(peer, work, *order):
         return lambda: bench.run(
-            peer, work, bench.namesrv, new_group(), topic, *bench.scaled(*numbers)
+            peer, work, bench.namesrv, new_group(), topic, *bench.scaled(*CONSUMED), *order
         )
 
     def floor():
@@ -45,16 +45,12 @@ def consume(bench, size):
         fifo = bench.backlog(size, count, "FIFO")
         return bench.run("grpc", "consume", bench.proxy, bench.ordered_group(), fifo, count, warm)
 
-    def by_key(peer):
-        counts = bench.scaled(*CONSUMED)
-        return lambda: bench.run(peer, "consume", bench.namesrv, new_group(), topic, *counts, "key")
-
     return {
-        "ours": side("ours", "consume", CONSUMED),
-        "ours_by_key": by_key("ours"),
-        "compiled": side("compiled", "consume", CONSUMED),
-        "compiled_by_key": by_key("compiled"),
-        "java": side("java", "Consume", CONSUMED),
+        "ours": side("ours", "consume"),
+        "ours_by_key": side("ours", "consume", "key"),
+        "compiled": side("compiled", "consume"),
+        "compiled_by_key": side("compiled", "consume", "key"),
+        "java": side("java", "Consume"),
         "floor": floor,
         "native": native,
         "grpc": grpc,

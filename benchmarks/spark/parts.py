@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import Window
@@ -79,12 +80,8 @@ def audit(session, rows, rounds):
     walls, found = defaultdict(list), defaultdict(set)
 
     def side(name, query, *, hot):
-        def run():
-            cost = session.cost(lambda: found[hot].add(query(session, rows, hot=hot)))
-            walls[name].append(cost.wall)
-            return cost.cpu / rows * 1e6
-
-        return run
+        work = partial(query, session, rows, hot=hot)
+        return _counting(session, rows, work, found[hot], walls[name])
 
     sides = {
         "audit": side("audit", _audited, hot="false"),
@@ -115,14 +112,6 @@ def topic_audit(session, client, name, rounds):
     messages = sum(each.messages for each in pin(options, client))
     walls, found = defaultdict(list), set()
 
-    def side(name, query):
-        def run():
-            cost = session.cost(lambda: found.add(query()))
-            walls[name].append(cost.wall)
-            return cost.cpu / messages * 1e6
-
-        return run
-
     settings = AuditSettings(source={"namesrv": namesrv, "topic": name}, seq_property=SEQ_PROPERTY)
 
     def audited(output=None):
@@ -139,7 +128,10 @@ def topic_audit(session, client, name, rounds):
         return _falls(rows.select(*NARROW))
 
     queries = {"audit": audited, "audit, tables and report": written, "window": windowed}
-    sides = {each: side(each, query) for each, query in queries.items()}
+    sides = {
+        each: _counting(session, messages, query, found, walls[each])
+        for each, query in queries.items()
+    }
     values = _measured("topic audit", sides, rounds)
     (inversions,) = found
     assert inversions, "nothing was planted"
@@ -184,6 +176,17 @@ def _measured(part, sides, rounds):
     for side in sides.values():  # compiles what the rounds run
         side()
     return interleaved(part, sides, rounds)
+
+
+def _counting(session, rows, query, found, walls):
+    """A side whose query counts something: notes what it found, and its seconds."""
+
+    def run():
+        cost = session.cost(lambda: found.add(query()))
+        walls.append(cost.wall)
+        return cost.cpu / rows * 1e6
+
+    return run
 
 
 def _scan(session, frame, rows):
