@@ -44,9 +44,7 @@ def online(client, group):
 @pytest.fixture
 def refused(online, monkeypatch):
     """Start a consumer that must fail so, and look for what it left behind."""
-    begun = {
-        threading.current_thread()
-    }  # it and what it starts; a member's threads come later, too
+    begun = {threading.current_thread()}  # and what these start: not a living member's late threads
     start_thread = threading.Thread.start
 
     def start(thread):
