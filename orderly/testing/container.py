@@ -199,7 +199,7 @@ IMAGE = "apache/rocketmq:5.5.0"
 _NAMESRV_PORT = 9876  # in the container: what a name server listens at, by default
 _LOOPBACK = "127.0.0.1"
 _EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - of the container, or of an engine elsewhere
-_DEATH_TIMEOUT = 60.0  # seconds from a signal to the end of the broker: about 10 if idle
+_SIGNAL_TIMEOUT = 60.0  # seconds from a signal to the end of the broker: about 10 if idle
 _POLL = 0.1
 _LOG_LINES = 30
 
@@ -212,6 +212,16 @@ for process in /proc/[0-9]*; do
     kill -{signal} "${{process#/proc/}}" && code=0
 done
 exit $code
+"""
+
+# Whether a thread of the broker still runs: SIGSTOP goes to one of them, and the others stop only
+# when a busy machine has run that one.
+_RUNS = """\
+for process in /proc/[0-9]*; do
+    grep -qa 'broker.Broker[S]tartup' "$process/cmdline" 2>/dev/null || continue
+    grep -qs '^State:[[:space:]]*[RSD]' "$process"/task/*/status && exit 0
+done
+exit 1
 """
 
 
@@ -331,8 +341,15 @@ class RocketMQContainer:
         self._wait_ready()
 
     def pause_broker(self) -> None:
-        """Stop the broker's process where it is (SIGSTOP): connections stay, nothing answers."""
+        """Stop the broker's process where it is (SIGSTOP): connections stay, nothing answers.
+
+        No thread of it runs when this returns.
+
+        Raises:
+            EmbeddedBrokerError: some threads still run after 60 s.
+        """
         self._signal("STOP")
+        self._await_none(lambda: self._run(_RUNS) == 0, "stop")
 
     def resume_broker(self) -> None:
         """Let a paused broker go on."""
@@ -342,10 +359,17 @@ class RocketMQContainer:
         self._run("touch /tmp/killed")  # or its end would be the container's
         self._signal(signal)
         self._signal("CONT")  # a paused one would not notice before it goes on
-        deadline = time.monotonic() + _DEATH_TIMEOUT
-        while self._signal("0"):
+        self._await_none(lambda: self._signal("0"), "end")
+
+    @staticmethod
+    def _await_none(some: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _SIGNAL_TIMEOUT
+        while some():
             if time.monotonic() > deadline:
-                raise EmbeddedBrokerError(f"the broker did not end within {_DEATH_TIMEOUT:g} s")
+                raise EmbeddedBrokerError(
+                    f"the broker did not {what} within {_SIGNAL_TIMEOUT:g} s of the signal;"
+                    " is the machine overloaded?"
+                )
             time.sleep(_POLL)
 
     def _signal(self, signal: str) -> bool:

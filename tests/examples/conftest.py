@@ -8,6 +8,7 @@ from orderly import Client
 from tests.support.brokers import SHORT, leasing_broker
 from tests.support.consuming import unique
 from tests.support.programs import Program
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ def settings(leased):
     """
     return {
         "ORDERLY_NAMESRV": leased,
+        "ORDERLY_REQUEST_TIMEOUT": str(PATIENCE),  # a start that fails tells nothing of leases
         "ORDERLY_LOCK_INTERVAL": "1",  # often enough for that broker
         "ORDERLY_REBALANCE_INTERVAL": "5",
         "ORDERLY_PULL_RETRY": "0.5",

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from tests.support.consuming import unique
+from tests.support.waiting import patient_client
 
 
 def received(namesrv, topic, count):
@@ -21,12 +22,13 @@ def received(namesrv, topic, count):
         return Ack()
 
     config = ConsumerConfig(consume_from="first", order="key")
-    consumer = OrderlyConsumer(unique("receiver"), handle, namesrv=namesrv, config=config)
-    with consumer.subscribe(topic):
-        while count:
-            key, event = found.get(timeout=60)
-            if event["version"] > versions[key]:
-                seen[key].append(event)
-                versions[key] = event["version"]
-                count -= 1
+    with patient_client(namesrv) as client:
+        consumer = OrderlyConsumer(unique("receiver"), handle, client=client, config=config)
+        with consumer.subscribe(topic):
+            while count:
+                key, event = found.get(timeout=60)
+                if event["version"] > versions[key]:
+                    seen[key].append(event)
+                    versions[key] = event["version"]
+                    count -= 1
     return dict(seen)

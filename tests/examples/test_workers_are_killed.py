@@ -9,11 +9,11 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from tests.examples.receiving import received
 from tests.examples.test_order_service import address
 from tests.support.programs import EXAMPLES, postgresql
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 KEYS = [f"key-{n}" for n in range(16)]
 EACH = 10  # messages a key
@@ -44,7 +44,7 @@ def send_amounts(namesrv, topic):
 
     Each is sent twice, as by a sender that does not know whether it did.
     """
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         for n in range(EACH):
             for key in KEYS * 2:
                 body = json.dumps({"id": f"{key}-{n}", "cents": 2**n}).encode()

@@ -1,6 +1,5 @@
 """What a real broker and its members, Java's and ours, tell of groups that are in trouble."""
 
-import signal
 import threading
 import time
 
@@ -188,11 +187,8 @@ def test_nothing_is_claimed_of_a_member_that_hangs(
     send(1)
     with ForeignMember(java_command, orderly_namesrv, group, topic, "blocked") as member:
         watch.until(lambda r: info_of(r, queue))
-        member.signal(signal.SIGSTOP)
-        try:
+        with member.stopped():
             scan = watch.scan()
-        finally:
-            member.signal(signal.SIGCONT)
         reading = scan.groups[group]
         assert silent(reading) == (member.client_id,)
         assert reading.delays[queue] > 0, "the broker is well, and was asked on"

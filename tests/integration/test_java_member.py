@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
 from orderly.config.consumer import BROKER_LEASE
 from orderly.testing import Delivered, Sent, judge
 from tests.support.consuming import unique
 from tests.support.java import ForeignMember, wall_clock
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 KEYS = [f"order-{i}" for i in range(40)]
 ALL = {0, 1, 2, 3}
@@ -56,7 +56,7 @@ class Traffic:
     def __init__(self, namesrv, topic):
         self.sent = []
         self._topic = topic
-        self._producer = OrderlyProducer(namesrv=namesrv)
+        self._producer = patient_producer(namesrv)
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orderly-test-traffic", daemon=True)
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -193,9 +194,15 @@ class ForeignMember:
             self._process.stdin.close()
         self._end(STOP_TIMEOUT)
 
-    def signal(self, number):
-        """Send it a signal, SIGSTOP say."""
-        self._process.send_signal(number)
+    @contextlib.contextmanager
+    def stopped(self):
+        """Stop it (SIGSTOP) while the block runs; none of its threads runs when that begins."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self):
         return self.wait_started()

@@ -370,6 +370,10 @@ class Page:
         self.resize(width, height)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=features)
+        self.go(url)
+
+    def go(self, url):
+        """Load what is there, also where that is shown already; the old page is gone then."""
         self.call("Page.navigate", url=url)
         self.eventually("document.readyState === 'complete'")
 
