@@ -161,6 +161,12 @@ def has_variable(config: type[FromEnv], field: str) -> bool:
     return field in config._kinds  # noqa: SLF001 - of the same concept
 
 
+def type_fault(config: type[FromEnv], field: str, value: object) -> str:
+    """Say what a field must be if `value` is none of it, without showing it; "" if it is."""
+    kind = config._kinds.get(field)  # noqa: SLF001 - as above
+    return f"must be {kind.name}" if kind and not kind.accepts(value) else ""
+
+
 def check_types(config: FromEnv) -> None:
     """Check the type of every plain field; a bool is not a number, and neither is NaN."""
     shown = {field.name: field.repr for field in fields(config)}  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from orderly.config.client import ClientConfig
+from orderly.config.fields import type_fault
 from orderly.errors import ConfigError
 from orderly.log import get_logger
 
@@ -189,6 +190,8 @@ def _check(
             f"{where}{key} must be {'a table' if is_command else 'a value, not a table'}",
             path,
         )
+        fault = type_fault(ClientConfig, key, value)
+        _require(not fault, f"{where}{key} {fault}", path)
 
 
 def _require(condition: bool, text: str, path: Path) -> None:

@@ -349,7 +349,7 @@ def parked_of(stored: ReceivedMessage, source: MessageQueue) -> Parked | None:
     if isinstance(record, Unknown):
         raise NotAvailableYet(
             f"position {stored.queue_offset} of {stored.queue} is of format {record.version}, which"
-            " this release cannot read: a newer one parked it; upgrade this one"
+            " this release cannot read: a newer one parked it; upgrade this client"
         )
     return record if isinstance(record, Parked) and record.original.queue == source else None
 

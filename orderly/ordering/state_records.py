@@ -315,7 +315,7 @@ def _check_known(record: Record | None) -> None:
     if isinstance(record, Unknown):
         raise NotAvailableYet(
             f"the queue's state is of format {record.version}, this release reads {VERSION}: a"
-            " member of a newer release owned the queue; upgrade this one"
+            " member of a newer release owned the queue; upgrade this member"
         )
 
 

@@ -184,8 +184,9 @@ def test_options_of_commands_come_from_the_same_places(monkeypatch, capsys, args
         ("namesrv = 'a:1'\n[backlog.check]\nwran = '1'", "backlog.check has no option --wran"),
         ("context = 'gone'\n[contexts.prod]", "no context 'gone'"),
         ("color = 'green'\nnamesrv = 'a:1'", "color must be one of"),
-        ("connect_timeout = 'long'\nnamesrv = 'a:1'", "connect_timeout must be"),
-        ("namesrv = 7", "namesrv must be"),
+        ("connect_timeout = 'long'\nnamesrv = 'a:1'", "config.toml: connect_timeout must be"),
+        ("namesrv = 7", "config.toml: namesrv must be a str"),
+        ("[contexts.prod]\ntls = 'yes'", "contexts.prod.tls must be True or False"),
         ("namesrv = 'a:1'\n[backlog.check]\ncrit = 'many'", "'many' is not a range"),
     ],
 )
