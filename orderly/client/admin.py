@@ -182,6 +182,7 @@ class Admin:
         Raises:
             ConfigError: a bad name or number, an unknown or an ambiguous cluster or broker; or
                 the topic exists with other queues (to change them moves keys) or another type.
+            RouteError: no broker is registered at the name server.
             OrderlyError: no answer, so it is not known whether the topic exists; or it was not
                 created.
         """
@@ -373,6 +374,11 @@ class Admin:
 
 def _chosen(info: ClusterInfo, cluster: str | None, broker: str | None) -> list[BrokerData]:
     """The brokers a new topic goes to."""
+    if not info.brokers:
+        raise RouteError(
+            "no broker is registered at the name server: is one running? A broker registers itself"
+            " when it starts, and again every 30 s"
+        )
     if broker is not None:
         _require_known("broker", broker, info.brokers)
         return [info.brokers[broker]]

@@ -142,6 +142,9 @@ def broker_properties(
         "autoCreateTopicEnable": "false",  # a topic made by accident has arbitrary queues
         # ms; on a busy machine sends wait longer than 200, and that is no reason to refuse them.
         "waitTimeMillsInSendQueue": "2000",
+        # If a name server takes 3 s to answer, a broker closes the connection, and that ends its
+        # registration: for up to 30 s its topics are unknown (NettyRemotingClient.invokeSync).
+        "clientCloseSocketIfTimeout": "false",
     } | dict(extra)
 
 

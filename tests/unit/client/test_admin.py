@@ -164,6 +164,11 @@ def test_what_cannot_be_created_is_refused_before_a_broker_is_asked(
     assert two[0].received == two[1].received == []
 
 
+def test_a_name_server_without_a_broker_is_named_as_the_reason(client):
+    with pytest.raises(RouteError, match="no broker is registered"):
+        client.admin.create_topic("fresh")
+
+
 def test_with_several_clusters_one_must_be_named(client, name_server, two):
     info = {
         "brokerAddrTable": {
