@@ -9,6 +9,7 @@ import sys
 import time
 
 from orderly import ConsumerConfig, OrderlyConsumer
+from tests.support.waiting import patient_client
 
 FOR_EVER = 120
 TIMEOUT = 0.5
@@ -39,9 +40,10 @@ def main():
     namesrv, group, topic, handler = sys.argv[1:]
     logging.basicConfig()
     config = ConsumerConfig(consume_from="first", handler_timeout=TIMEOUT, on_hang="exit")
-    consumer = OrderlyConsumer(group, globals()[handler], namesrv=namesrv, config=config)
-    with consumer.subscribe(topic):
-        consumer.wait(FOR_EVER)
+    with patient_client(namesrv) as client:
+        consumer = OrderlyConsumer(group, globals()[handler], client=client, config=config)
+        with consumer.subscribe(topic):
+            consumer.wait(FOR_EVER)
 
 
 if __name__ == "__main__":

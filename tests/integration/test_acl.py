@@ -10,14 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from orderly import (
-    Client,
-    ClientConfig,
-    ConsumerConfig,
-    Message,
-    OrderlyConsumer,
-    OrderlyProducer,
-)
+from orderly import ConsumerConfig, Message, OrderlyConsumer
 from orderly.cli.root import run
 from orderly.errors import NoPermission, SendFailed
 from orderly.model import MessageQueue
@@ -25,7 +18,13 @@ from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.frame import request
 from orderly.testing import EmbeddedBroker
 from tests.support.consuming import Recorder, send_numbers, submit_numbers
-from tests.support.waiting import await_visible, eventually
+from tests.support.waiting import (
+    PATIENCE,
+    await_visible,
+    eventually,
+    patient_client,
+    patient_producer,
+)
 
 # For tests: a broker that knows its users (ACL 2.0), their keys and policies.
 
@@ -75,7 +74,7 @@ def add_user(client, address, name, allowed):
 
 def _ask(client, address, code, ext, body):
     command = request(code, ext, json.dumps(body).encode())
-    reply = client.connections.get(address).call(command, 5.0)
+    reply = client.connections.get(address).call(command, PATIENCE)
     assert reply.code == 0, reply.remark
 
 
@@ -98,7 +97,7 @@ NOT_ALLOWED = r"is not allowed to do this.*mqadmin updateAcl.*no permission to a
 @pytest.fixture(scope="module")
 def broker():
     with EmbeddedBroker(broker_properties=PROPERTIES, client_settings=ADMIN) as broker:
-        with Client(ClientConfig(namesrv=broker.namesrv, **ADMIN)) as admin:
+        with patient_client(broker.namesrv, **ADMIN) as admin:
             for topic in ("orders", "others"):
                 admin.admin.create_topic(topic, 2)
             broker.app = add_user(admin, broker.broker_address, "app", ALLOWED)
@@ -110,7 +109,7 @@ def client_of(broker):
     clients = []
 
     def make(keys):
-        clients.append(Client(ClientConfig(namesrv=broker.namesrv, **keys)))
+        clients.append(patient_client(broker.namesrv, **keys))
         return clients[-1]
 
     yield make
@@ -123,7 +122,7 @@ def test_a_user_with_the_policies_of_the_docs_sends_and_consumes(broker, client_
     seen = Recorder()
     config = ConsumerConfig(order=order, consume_from="first")
     with (
-        OrderlyProducer(client=client_of(broker.app)) as producer,
+        patient_producer(client=client_of(broker.app)) as producer,
         OrderlyConsumer("shipping", seen, client=client_of(broker.app), config=config).subscribe(
             "orders"
         ),
@@ -142,7 +141,10 @@ def test_any_other_key_is_refused_and_the_setting_named(client_of, wrong):
     keys, said = WRONG[wrong]
     with pytest.raises(NoPermission, match=said):
         client_of(keys).admin.groups()
-    with pytest.raises(SendFailed, match=said), OrderlyProducer(client=client_of(keys)) as producer:
+    with (
+        pytest.raises(SendFailed, match=said),
+        patient_producer(client=client_of(keys)) as producer,
+    ):
         producer.send(Message("orders", b"x", sharding_key="k"))
     consumer = OrderlyConsumer("shipping", Recorder(), client=client_of(keys))
     with pytest.raises(NoPermission, match=said), consumer.subscribe("orders"):
@@ -153,7 +155,7 @@ def test_what_the_user_may_not_do_is_told(broker, client_of):
     said = NOT_ALLOWED
     with (
         pytest.raises(SendFailed, match=f"{said} Topic:others"),
-        OrderlyProducer(client=client_of(broker.app)) as producer,
+        patient_producer(client=client_of(broker.app)) as producer,
     ):
         producer.send(Message("others", b"x", sharding_key="k"))
     consumer = OrderlyConsumer("shipping", Recorder(), client=client_of(broker.app))
@@ -175,14 +177,14 @@ def test_in_a_namespace_the_policies_are_of_the_brokers_names(broker, client_of)
     client, seen = client_of(keys | {"namespace": "shop"}), Recorder()
     config = ConsumerConfig(consume_from="first")
     with (
-        OrderlyProducer(client=client) as producer,
+        patient_producer(client=client) as producer,
         OrderlyConsumer("shipping", seen, client=client, config=config).subscribe("orders"),
     ):
         send_numbers(producer, "orders", ["n"], 20)
         eventually(lambda: seen.numbers("n") == list(range(20)))
     outside = client_of(keys)  # the same name without the namespace is another topic
     refused = pytest.raises(SendFailed, match=f"{NOT_ALLOWED} Topic:orders")
-    with refused, OrderlyProducer(client=outside) as producer:
+    with refused, patient_producer(client=outside) as producer:
         producer.send(Message("orders", b"x", sharding_key="k"))
 
 
@@ -195,7 +197,7 @@ def test_sparks_reader_needs_little_and_takes_its_keys_from_a_settings_file(
     from orderly.spark.options import ScanOptions  # noqa: PLC0415
     from orderly.spark.reading import read_range  # noqa: PLC0415
 
-    with OrderlyProducer(client=client_of(broker.app)) as producer:
+    with patient_producer(client=client_of(broker.app)) as producer:
         submit_numbers(producer, "orders", "spark", 10)
     await_visible(client_of(ADMIN))
     allowed = {"Topic:orders": ("Sub", "Get"), "Group:orderly-spark": ("Sub",)}
@@ -216,7 +218,7 @@ def test_sparks_reader_needs_little_and_takes_its_keys_from_a_settings_file(
 
 
 @pytest.fixture
-def orderly(broker, tmp_path, monkeypatch, capsys):
+def orderly(broker, patient_commands, tmp_path, monkeypatch, capsys):
     """Run a command with keys in a settings file: (exit code, stdout, stderr)."""
 
     def call(keys, *args):

@@ -5,19 +5,25 @@ A broker with tiny log files, so that old ones can be taken away; with POP, and 
 
 import time
 import urllib.request
+from dataclasses import replace
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.cli.root import run
-from orderly.monitoring.collecting.scan import ScanSettings
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.frame import request
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.consuming import unique
-from tests.support.snapshots import Surveyed, states_of, verdict_of
-from tests.support.waiting import await_visible, eventually
+from tests.support.snapshots import PATIENT, Surveyed, states_of, verdict_of
+from tests.support.waiting import (
+    PATIENCE,
+    await_visible,
+    eventually,
+    patient_client,
+    patient_producer,
+)
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 
@@ -45,13 +51,13 @@ def broker(metrics_port):
 
 @pytest.fixture(scope="module")
 def client(broker):
-    with Client(namesrv=broker.namesrv) as client:
+    with patient_client(broker.namesrv) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def producer(client):
-    with OrderlyProducer(client=client) as producer:
+    with patient_producer(client=client) as producer:
         yield producer
 
 
@@ -90,7 +96,7 @@ def acknowledge(surveyed, offset, extra):
 def ask(surveyed, code, fields):
     address = surveyed.client.routes.address(surveyed.queue(0))
     command = request(code, {name: str(value) for name, value in fields.items()})
-    reply = surveyed.client.connections.get(address).call(command, 5.0)
+    reply = surveyed.client.connections.get(address).call(command, PATIENCE)
     assert reply.code == 0, reply.remark
     return reply
 
@@ -152,7 +158,7 @@ def test_deleted_messages_in_a_queue_never_committed_are_nobodys_loss(expired):
 def test_without_reading_the_log_the_same_is_lost(expired):
     expired.commit(4, 80)
     warm = expired.status()
-    cold = expired.status(settings=ScanSettings(cold_safe=True))
+    cold = expired.status(settings=replace(PATIENT, cold_safe=True))
     assert (cold.sums.lost, cold.sums.states) == (warm.sums.lost, warm.sums.states)
 
 

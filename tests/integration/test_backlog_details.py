@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, Park
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, Park
 from orderly.monitoring.backlog.members import is_ordered, keeps_order_by_key
 from orderly.monitoring.backlog.reading import GroupReading
-from orderly.monitoring.collecting.budgets import Budgets
 from orderly.monitoring.collecting.details import Details
 from orderly.monitoring.collecting.scan import Collector
 from orderly.monitoring.collecting.selection import Selection
@@ -19,9 +18,9 @@ from orderly.protocol.frame import request
 from orderly.protocol.locks import lock_request
 from orderly.protocol.members import queue_reports
 from tests.support.java import ForeignMember, mqadmin
-from tests.support.waiting import eventually
+from tests.support.snapshots import ALWAYS, PATIENT
+from tests.support.waiting import PATIENCE, eventually, patient_client
 
-ALWAYS = Budgets(every=0.0)
 SECRET = "4711"  # a body
 
 
@@ -30,7 +29,7 @@ class Watch:
 
     def __init__(self, client, group, budgets=ALWAYS):
         self.group = group
-        self.collector = Collector(client, Selection(groups=(group,)))
+        self.collector = Collector(client, Selection(groups=(group,)), PATIENT)
         self.details = Details(self.collector.pipeline, budgets, asked=(group,))
 
     def scan(self):
@@ -64,20 +63,16 @@ def watch(client, group):
 
 
 @pytest.fixture
-def consume(orderly_namesrv, group, topic):
+def consume(orderly_namesrv, group, topic, closing):
     """Start a member of ours; closed at the end."""
-    started = []
 
     def consume(handler, **config):
         settings = ConsumerConfig(consume_from="first", close_timeout=1.0, **config)
-        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=settings)
-        consumer.subscribe(topic)
-        started.append(consumer.start())
-        return consumer
+        own = closing(patient_client(orderly_namesrv))
+        consumer = OrderlyConsumer(group, handler, client=own, config=settings)
+        return closing(consumer.subscribe(topic))
 
-    yield consume
-    for consumer in started:
-        consumer.close()
+    return consume
 
 
 def info_of(reading, queue):
@@ -143,7 +138,7 @@ def test_a_member_that_is_refused_the_lock_does_not_list_the_queue(
 ):
     start_at_first(client, group, queue)
     send(1)
-    with Client(namesrv=orderly_namesrv) as other:
+    with patient_client(orderly_namesrv) as other:
         assert other.brokers.lock_queues(group, "broker-a", (queue,)) == {queue}
         with ForeignMember(java_command, orderly_namesrv, group, topic):
             reading = watch.until(lambda r: r.running)
@@ -163,7 +158,7 @@ def test_a_java_member_that_lost_the_lock_lists_the_queue_without_it(
     with ForeignMember(java_command, orderly_namesrv, group, topic) as member:
         watch.until(lambda r: (info := info_of(r, queue)) and info.locked)
         take_away(client, group, member.client_id, queue)
-        with Client(namesrv=orderly_namesrv) as other:
+        with patient_client(orderly_namesrv) as other:
             assert other.brokers.lock_queues(group, "broker-a", (queue,)) == {queue}
             reading = watch.until(lambda r: (info := info_of(r, queue)) and not info.locked)
             (lock,) = [lock for lock in locks(watch.scan(), group) if lock.queue == queue]
@@ -177,7 +172,7 @@ def take_away(client, group, client_id, queue):
     """Unlock a queue in the name of its owner, as nobody should."""
     body = lock_request(group, client_id, [queue])
     connection = client.connections.get(client.routes.address(queue))
-    assert connection.call(request(RequestCode.UNLOCK_BATCH_MQ, body=body), 5.0).code == 0
+    assert connection.call(request(RequestCode.UNLOCK_BATCH_MQ, body=body), PATIENCE).code == 0
 
 
 def test_nothing_is_claimed_of_a_member_that_hangs(
@@ -300,7 +295,7 @@ def test_questions_leave_no_trace(client, orderly_namesrv, group, topic, queue, 
     assert reading.delays
     assert reading.read_at > 0
     assert traces(client, group) == before
-    with Client(namesrv=orderly_namesrv) as other:
+    with patient_client(orderly_namesrv) as other:
         assert other.brokers.lock_queues(group, "broker-a", (queue,)) == {queue}, "it is free"
         other.brokers.unlock_queues(group, "broker-a", (queue,))
 

@@ -2,11 +2,12 @@
 
 import contextlib
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.client.pipeline import RequestLimits
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.scan import Collector, ScanSettings
@@ -17,7 +18,7 @@ from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.brokers import Proxy
 from tests.support.consuming import Recorder, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, patient_client, patient_producer
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a bro
 FORBIDDEN = {Code.PULL_MESSAGE, Code.UPDATE_CONSUMER_OFFSET, Code.HEART_BEAT, 41, 34, 317, 352}
 PATIENT = ScanSettings(deadline=60.0, limits=RequestLimits(patience=10.0))
 SHORT = ScanSettings(
-    deadline=60.0, limits=RequestLimits(patience=2.0)
-)  # where a broker keeps silent
+    deadline=60.0, limits=RequestLimits(patience=5.0)
+)  # where a broker keeps silent, and the other may be slow
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def two():
                 },
             )
         )
-        client = stack.enter_context(Client(namesrv=first.namesrv))
+        client = stack.enter_context(patient_client(first.namesrv))
         eventually(lambda: len(client.admin.cluster().brokers) == 2)
         yield SimpleNamespace(namesrv=first.namesrv, proxy=proxy, client=client)
 
@@ -61,9 +62,8 @@ def proxy(two):
 
 @pytest.fixture
 def client(two):
-    client = Client(namesrv=two.namesrv)
-    yield client
-    client.close()
+    with patient_client(two.namesrv) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,13 @@ def consumed(two):
     """(group, topic): all 20 messages of 2 queues a broker are consumed, then 8 more came."""
     group, topic = unique("group"), unique("topic")
     two.client.admin.create_topic(topic, 2)
-    config = ProducerConfig(layout="loose")
     seen, first = Recorder(), ConsumerConfig(consume_from="first")
-    with OrderlyProducer(namesrv=two.namesrv, config=config) as producer:
+    with (
+        patient_producer(two.namesrv, layout="loose") as producer,
+        patient_client(two.namesrv) as own,
+    ):
         keys = [f"key-{number}" for number in range(20)]
-        with OrderlyConsumer(group, seen, namesrv=two.namesrv, config=first).subscribe(topic):
+        with OrderlyConsumer(group, seen, client=own, config=first).subscribe(topic):
             send_numbers(producer, topic, keys, 1)
             eventually(lambda: len(seen.deliveries) >= 20)
         send_numbers(producer, topic, keys[:8], 1)
@@ -94,7 +96,7 @@ def delete_group(client, group):
     for broker in client.admin.cluster().brokers.values():
         header = {"groupName": group, "cleanOffset": "true", "removeOffset": "true"}
         command = request(Code.DELETE_SUBSCRIPTIONGROUP, header)
-        assert client.connections.get(broker.master).call(command, 3.0).code == 0
+        assert client.connections.get(broker.master).call(command, PATIENCE).code == 0
 
 
 def backlog(scan, pair):
@@ -113,7 +115,7 @@ def test_the_backlog_of_both_brokers_is_read(consumed, collector):
 
 def test_cold_safe_reads_the_same_offsets(consumed, collector):
     warm = collector(groups=consumed[:1]).scan()
-    cold = collector(ScanSettings(cold_safe=True), groups=consumed[:1]).scan()
+    cold = collector(replace(PATIENT, cold_safe=True), groups=consumed[:1]).scan()
     assert cold.committed == warm.committed
     assert cold.topics[consumed[1]].maximum == warm.topics[consumed[1]].maximum
     assert cold.topics[consumed[1]].minimum == warm.topics[consumed[1]].minimum
@@ -146,7 +148,7 @@ def test_a_scan_leaves_no_group_and_no_topic_behind(two, consumed, collector):
     before = two.client.admin.groups(), two.client.admin.topics()
     collector().scan()
     collector(groups=(unique("nobody"),), topics=(consumed[1],)).scan()
-    collector(ScanSettings(cold_safe=True)).scan()
+    collector(replace(PATIENT, cold_safe=True)).scan()
     assert (two.client.admin.groups(), two.client.admin.topics()) == before
 
 

@@ -32,10 +32,8 @@ def test_sending_to_an_unknown_topic_names_the_command_that_makes_it(producer):
         producer.send(Message(unique("missing"), b"x", sharding_key="k"))
 
 
-def test_consuming_an_unknown_topic_fails_at_the_start_and_leaves_nothing_running(
-    orderly_namesrv,
-):
-    consumer = OrderlyConsumer(unique("group"), handle, namesrv=orderly_namesrv)
+def test_consuming_an_unknown_topic_fails_at_the_start_and_leaves_nothing_running(client):
+    consumer = OrderlyConsumer(unique("group"), handle, client=client)
     consumer.subscribe(unique("missing"))
     with pytest.raises(TopicNotFound):
         consumer.start()

@@ -2,19 +2,12 @@
 
 import pytest
 
-from orderly import (
-    Client,
-    ClientConfig,
-    ConsumerConfig,
-    OrderlyConsumer,
-    OrderlyProducer,
-    ProducerConfig,
-)
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.brokers import set_topic
 from tests.support.consuming import Group, Recorder, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 pytestmark = pytest.mark.usefixtures("orderly_broker")  # whether there is a broker, and Java
 
@@ -45,17 +38,16 @@ def brokers_of(group):
 
 def test_order_and_offsets_survive_a_broker_that_comes_dies_and_comes_back(closing, second_broker):
     first = closing(EmbeddedBroker())
-    quick = ClientConfig(namesrv=first.namesrv, route_interval=1)
-    client = closing(Client(quick))
+    client = closing(patient_client(first.namesrv, route_interval=1))
     topic, group_name = unique("topic"), unique("group")
     client.admin.create_topic(topic, 2, broker="broker-a")
-    producer = closing(OrderlyProducer(client=client, config=ProducerConfig(layout="loose")))
+    producer = closing(patient_producer(client=client, layout="loose"))
     seen = Recorder()
 
     def member():
         # "last": what is sent to a queue before it is discovered must not be skipped
         config = ConsumerConfig(consume_from="last", rebalance_interval=1, lock_trust=21)
-        own = closing(Client(quick))
+        own = closing(patient_client(first.namesrv, route_interval=1))
         consumer = OrderlyConsumer(group_name, seen, client=own, config=config)
         return closing(consumer.subscribe(topic))
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
 from tests.support.consuming import unique
 from tests.support.java import compile_java, run_java
 from tests.support.topics import dead_letters
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 SOURCE = Path(__file__).with_name("JavaDeadLetters.java")
 LIMIT = 1
@@ -20,7 +20,7 @@ LARGE = b"large " * 2000  # travels compressed
 @pytest.fixture
 def topic(orderly_topic, orderly_namesrv):
     topic = orderly_topic(queues=1)
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         for body in (b"small", LARGE):
             producer.send(
                 Message(topic, body, "a", tags="red", keys=("k1", "k2"), properties={"p": "€"})
@@ -45,8 +45,11 @@ def by_ours(namesrv, group, topic):
         return ConsumeResult.SUCCESS
 
     config = ConsumerConfig(consume_from="first", max_reconsume_times=LIMIT)
-    with OrderlyConsumer(group, handle, namesrv=namesrv, config=config).subscribe(topic):
-        assert ended.wait(20)
+    with (
+        patient_client(namesrv) as own,
+        OrderlyConsumer(group, handle, client=own, config=config).subscribe(topic),
+    ):
+        eventually(ended.is_set)
 
 
 def described(message):
@@ -67,7 +70,7 @@ def test_a_dead_letter_of_ours_is_as_one_of_java(orderly_namesrv, topic, tmp_pat
     java, ours = unique("java"), unique("ours")
     by_java(orderly_namesrv, java, topic, tmp_path)
     by_ours(orderly_namesrv, ours, topic)
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         eventually(lambda: len(dead_letters(client, ours)) == 3)
         found = [described(message) for message in dead_letters(client, ours)]
         expected = [described(message) for message in dead_letters(client, java)]

@@ -10,7 +10,7 @@ from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import Recorder
 from tests.support.topics import dead_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, patient_client
 
 
 def reject_all(messages, context):
@@ -29,8 +29,9 @@ def dead(orderly_namesrv, producer, client, group, topic):
         key = f"k{number % 2}"
         producer.send(Message(topic, str(number).encode(), key, tags="red", properties={"p": "1"}))
     config = ConsumerConfig(consume_from="first")
-    with OrderlyConsumer(group, reject_all, namesrv=orderly_namesrv, config=config).subscribe(
-        topic
+    with (
+        patient_client(orderly_namesrv) as own,
+        OrderlyConsumer(group, reject_all, client=own, config=config).subscribe(topic),
     ):
         return dead_numbers(client, group, 4)
 
@@ -61,9 +62,7 @@ def test_list_tells_where_each_came_from(orderly, group, topic):
     assert topic in table[1]
 
 
-def test_replay_sends_them_again_by_key_and_in_order(
-    orderly, orderly_namesrv, client, group, topic, dead
-):
+def test_replay_sends_them_again_by_key_and_in_order(orderly, client, group, topic, dead):
     code, out, err = orderly("dlq", "replay", group, "--yes", "-o", "json")
     assert code == 0, err
     assert "4 of 4 sent; the order of their keys has a gap" in err
@@ -72,9 +71,8 @@ def test_replay_sends_them_again_by_key_and_in_order(
     assert len({entry["new_message_id"] for entry in sent}) == 4
     recorder = Recorder(lambda *_: Ack())
     config = ConsumerConfig(consume_from="first")
-    with OrderlyConsumer(f"{group}-2", recorder, namesrv=orderly_namesrv, config=config).subscribe(
-        topic
-    ):
+    other = f"{group}-2"
+    with OrderlyConsumer(other, recorder, client=client, config=config).subscribe(topic):
         eventually(lambda: len(recorder.deliveries) == 8)
     for key, numbers in (("k0", [0, 2]), ("k1", [1, 3])):
         again = [number for number in dead if number in numbers]
@@ -121,7 +119,7 @@ def test_list_shows_what_a_java_consumer_sent_back(orderly, producer, client, gr
         "originTopic": topic,
     }
     master = client.routes.get(topic).broker(sent.queue.broker_name).master
-    reply = client.connections.get(master).call(request(SEND_BACK, fields), 5.0)
+    reply = client.connections.get(master).call(request(SEND_BACK, fields), PATIENCE)
     assert reply.code == 0, reply.remark
     (letter,) = eventually(lambda: listed(orderly, group))
     assert (letter["topic"], letter["message_id"]) == (topic, sent.message_id)

@@ -1,10 +1,10 @@
 """RocketMQ's own `mqadmin` shows a dead letter of ours as one that came from its own topic."""
 
-from orderly import Client, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, Message, OrderlyConsumer
 from tests.support.consuming import unique
 from tests.support.java import mqadmin, mqadmin_value
 from tests.support.topics import dead_letters
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 def reject(messages, context):
@@ -15,9 +15,9 @@ def test_a_dead_letter_is_found_by_the_id_it_was_sent_with(orderly_namesrv, orde
     topic, group = orderly_topic(queues=2), unique("group")
     config = ConsumerConfig(consume_from="first")
     with (
-        OrderlyProducer(namesrv=orderly_namesrv) as producer,
-        OrderlyConsumer(group, reject, namesrv=orderly_namesrv, config=config).subscribe(topic),
-        Client(namesrv=orderly_namesrv) as client,
+        patient_producer(orderly_namesrv) as producer,
+        patient_client(orderly_namesrv) as client,
+        OrderlyConsumer(group, reject, client=client, config=config).subscribe(topic),
     ):
         sent = producer.send(Message(topic, b"x", sharding_key="a", tags="red", keys=("k1",)))
         eventually(lambda: dead_letters(client, group), within=20)

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
 from tests.support.consuming import unique
 from tests.support.java import mqadmin
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 class Handler:
@@ -41,11 +41,12 @@ class Setting:
         self.namesrv, self.topic, self.group = namesrv, topic, unique("group")
         self.handler = Handler()
         config = ConsumerConfig(consume_from="first", commit_interval=0.05, **settings)
-        self.member = OrderlyConsumer(self.group, self.handler, namesrv=namesrv, config=config)
+        self.own = patient_client(namesrv)
+        self.member = OrderlyConsumer(self.group, self.handler, client=self.own, config=config)
         self.member.subscribe(topic)
 
     def send(self, body):
-        with OrderlyProducer(namesrv=self.namesrv) as producer:
+        with patient_producer(self.namesrv) as producer:
             return producer.send(Message(self.topic, body, sharding_key="a"))
 
     def consume_by_hand(self, sent):
@@ -56,7 +57,7 @@ class Setting:
         )
 
     def offset(self, queue):
-        with Client(namesrv=self.namesrv) as client:
+        with patient_client(self.namesrv) as client:
             return client.brokers.query_offset(self.group, queue)
 
 
@@ -74,6 +75,7 @@ def start(orderly_namesrv, orderly_topic):
     for setting in members:
         setting.handler.release.set()
         setting.member.close()
+        setting.own.close()
 
 
 def test_by_default_it_is_refused(start):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.topics import DeleteTopicInBroker
@@ -18,7 +18,7 @@ from orderly.testing.java import find_java
 from tests.contract import steps
 from tests.contract.wire import Wire
 from tests.support.consuming import unique
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 PARENT = """
 import sys, time
@@ -43,7 +43,7 @@ def resident_mib(pid):
 
 def test_it_fits_into_a_gibibyte_and_listens_on_loopback_only(orderly_broker):
     assert sum(resident_mib(pid) for pid in orderly_broker.pids) < 1024
-    with Client(namesrv=orderly_broker.namesrv) as client:
+    with patient_client(orderly_broker.namesrv) as client:
         (broker,) = client.admin.cluster().brokers.values()
         assert broker.master == orderly_broker.broker_address
     assert broker.master.startswith("127.0.0.1:")
@@ -69,9 +69,9 @@ def test_a_kept_broker_side_by_side_survives_kill_and_restart_with_its_data(
 ):
     with EmbeddedBroker(directory=tmp_path / "kept") as broker:
         assert broker.namesrv != orderly_broker.namesrv
-        with Client(namesrv=broker.namesrv) as client:
+        with patient_client(broker.namesrv) as client:
             client.admin.create_topic("kept", 1)
-        with OrderlyProducer(namesrv=broker.namesrv) as producer:
+        with patient_producer(broker.namesrv) as producer:
             first = producer.send(Message("kept", b"1", sharding_key="k"))
             before = broker.broker_pid
             broker.kill_broker()

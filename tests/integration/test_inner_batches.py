@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderly import Ack, Client, ConsumerConfig, OrderlyConsumer
+from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.client.broker import PullQuery
 from orderly.errors import BrokerError
 from orderly.model import MessageQueue, UndecodableMessage
@@ -14,7 +14,7 @@ from orderly.protocol.topics import CreateTopic
 from tests.support.consuming import unique
 from tests.support.messages import forge, inner_batch, send_raw
 from tests.support.topics import stored
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 INNER, UNWRAP = 128, 64
 THREE = [b"1", b"2", b"3"]
@@ -98,7 +98,7 @@ def test_a_consumer_handles_all_that_others_sent(client, batched, group, orderly
         return Ack()
 
     config = ConsumerConfig(consume_from="first", commit_interval=0.1)
-    with Client(namesrv=orderly_namesrv) as own:
+    with patient_client(orderly_namesrv) as own:
         consumer = OrderlyConsumer(group, handle, client=own, config=config)
         consumer.subscribe(batched.topic)
         with consumer:

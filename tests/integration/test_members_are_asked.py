@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.client.peer_requests import GroupAnswers
 from orderly.errors import ConfigError
 from orderly.protocol.ext import to_ext
@@ -20,7 +20,7 @@ from orderly.protocol.members import (
     decode_direct_result,
 )
 from tests.support.brokers import broker_setting
-from tests.support.waiting import Inbox, eventually
+from tests.support.waiting import Inbox, eventually, patient_client, patient_producer
 
 RESETS = "useServerSideResetOffset"
 RESULT = DirectResult(DirectOutcome.LATER, auto_commit=False, remark="not now", spent=0.25)
@@ -53,7 +53,7 @@ def member(orderly_namesrv, group, topic, queue, info, asked):
         return RESULT
 
     everything = Subscription.from_expression(topic, "*", 1)
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         client.heartbeat.register_consumer(
             group,
             subscriptions=lambda: (everything,),
@@ -75,7 +75,7 @@ def test_java_reads_the_offsets_a_member_tells(client, member, group, topic, que
 def test_a_message_is_consumed_directly(
     orderly_namesrv, client, member, group, topic, queue, asked
 ):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         sent = producer.send(Message(topic, b"once more", sharding_key="k"))
     header = ConsumeDirectly(
         consumer_group=group, client_id=member.client_id, msg_id=sent.offset_message_id, topic=topic
@@ -92,7 +92,7 @@ def test_a_message_is_consumed_directly(
 def test_a_broker_that_does_not_reset_by_itself_tells_the_members(
     orderly_namesrv, client, member, group, topic, queue, asked
 ):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         for number in range(3):
             producer.send(Message(topic, str(number).encode(), sharding_key="k"))
     eventually(lambda: client.brokers.max_offset(queue) == 3)

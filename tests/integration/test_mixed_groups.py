@@ -7,7 +7,7 @@ import pytest
 from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import ConfigError
 from tests.support.java import ForeignMember
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 NOTICED = 90.0  # seconds; a member looks again 20 s after it missed a notification
 
@@ -26,11 +26,12 @@ def start_java(orderly_namesrv, group, topic, java_command):
 
 
 @pytest.fixture
-def new_ours(orderly_namesrv, group, topic):
+def new_ours(orderly_namesrv, group, topic, closing):
     def new(**settings):
         config = ConsumerConfig(consume_from="first", **settings)
+        own = closing(patient_client(orderly_namesrv))
         consumer = OrderlyConsumer(
-            group, lambda *_: ConsumeResult.SUCCESS, namesrv=orderly_namesrv, config=config
+            group, lambda *_: ConsumeResult.SUCCESS, client=own, config=config
         )
         return consumer.subscribe(topic)
 

@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
-from orderly.client import Client
+from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
 from tests.support.consuming import Recorder, send_numbers
 from tests.support.java import mqadmin, mqadmin_table, mqadmin_value
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 KEYS = [f"order-{i}" for i in range(12)]
 GOOD = 3  # messages of each key that are handled; what comes after is stuck
@@ -45,7 +44,7 @@ def until_committed(namesrv, group, topic, offsets):
         stats = client.admin.consume_stats(group, topic)
         return {queue.queue_id: pair.consumer_offset for queue, pair in stats.items()}
 
-    with Client(namesrv=namesrv) as client:
+    with patient_client(namesrv) as client:
         eventually(lambda: committed() == offsets, within=30, every=0.05)
 
 
@@ -66,7 +65,7 @@ def process_queues(status, topic):
 
 
 def test_consumer_progress_tells_the_backlog_of_each_queue(orderly_namesrv, group, topic):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         results = send_numbers(producer, topic, KEYS, SENT)
     stored, handled = by_queue(results), by_queue(results[: GOOD * len(KEYS)])
     with member(orderly_namesrv, group, topic, stuck_at_the_fourth):
@@ -105,7 +104,7 @@ def test_reset_offset_by_time_delivers_again_from_that_moment_in_order(
 ):
     seen = Recorder()
     with (
-        OrderlyProducer(namesrv=orderly_namesrv) as producer,
+        patient_producer(orderly_namesrv) as producer,
         member(orderly_namesrv, group, topic, seen),
     ):
         before = send_numbers(producer, topic, KEYS, 2)
@@ -129,7 +128,7 @@ def test_reset_offset_by_time_delivers_again_from_that_moment_in_order(
 
 
 def test_consumer_status_shows_what_the_member_holds(orderly_namesrv, group, topic):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         results = send_numbers(producer, topic, KEYS, SENT)
     stored, handled = by_queue(results), by_queue(results[: GOOD * len(KEYS)])
     with member(orderly_namesrv, group, topic, stuck_at_the_fourth) as consumer:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.selectors import KEYED, queues_of
 from orderly.selectors.layout import parse_layout
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 QUEUES = 8
 KEYS = [f"order-{number}" for number in range(60)]
@@ -22,7 +22,7 @@ def topic(orderly_topic):
 def send(orderly_namesrv, client, topic):
     def send(name):
         """A message of each key, until all can be seen."""
-        with OrderlyProducer(namesrv=orderly_namesrv, selector=KEYED[name].selector) as producer:
+        with patient_producer(orderly_namesrv, selector=KEYED[name].selector) as producer:
             stored = [producer.send(Message(topic, b"x", sharding_key=key)) for key in KEYS]
         for it in stored:
             eventually(lambda: client.brokers.max_offset(it.queue) > it.queue_offset)  # noqa: B023

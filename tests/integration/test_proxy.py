@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer, Park, listener
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, Park, listener
 from orderly.errors import ConfigError, SendFailed
 from orderly.monitoring.parked import ParkedMessages
 from orderly.protocol.codes import RequestCode
@@ -18,7 +18,7 @@ from orderly.protocol.frame import FrameDecoder, encode_frame, request
 from orderly.protocol.topics import MessageType
 from tests.support.consuming import Recorder, send_numbers, unique
 from tests.support.topics import dead_letters, make_state_topics
-from tests.support.waiting import eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 KEYS = [f"order-{number}" for number in range(12)]
 
@@ -43,14 +43,15 @@ def topic(operator):
 
 @pytest.fixture
 def producer(proxy_beside, closing):
-    return closing(OrderlyProducer(namesrv=proxy_beside))
+    return closing(patient_producer(proxy_beside))
 
 
 @pytest.fixture
 def join(proxy_beside, group, topic, closing):
     def join(handler, **settings):
         config = ConsumerConfig(**{"consume_from": "first", "rebalance_interval": 5.0} | settings)
-        consumer = OrderlyConsumer(group, handler, namesrv=proxy_beside, config=config)
+        own = closing(patient_client(proxy_beside))
+        consumer = OrderlyConsumer(group, handler, client=own, config=config)
         return closing(consumer.subscribe(topic))
 
     return join

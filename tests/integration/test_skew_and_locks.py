@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
 from orderly.cli.demo.flights import load_events
 from orderly.selectors import hash_mod, queues_of
 from orderly.selectors.layout import parse_layout
 from tests.support.java import ForeignMember
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 FLIGHTS = 1500
 QUEUES = 4
@@ -116,7 +116,7 @@ def test_asking_who_holds_a_lock_takes_none(client, orderly_namesrv, orderly, gr
         1,
         {"nobody is online"},
     )
-    with Client(namesrv=orderly_namesrv) as other:
+    with patient_client(orderly_namesrv) as other:
         taken = other.brokers.lock_queues(group, "broker-a", all_of(topic))
         assert taken == set(all_of(topic)), "they are free"
         other.brokers.unlock_queues(group, "broker-a", all_of(topic))

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from orderly import Client
 from orderly.client.dialogues import performer
 from orderly.errors import LockLost
 from orderly.model import MessageQueue
@@ -17,6 +16,7 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.ownership import take_over
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def new_member(orderly_namesrv, group, queue, state_queue, park_queue):
         """A client that takes the queue over."""
 
         def __init__(self):
-            self.client = Client(namesrv=orderly_namesrv)
+            self.client = patient_client(orderly_namesrv)
             clients.append(self.client)
             self.perform = performer(group, self.client.brokers)
 

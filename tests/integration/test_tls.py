@@ -2,13 +2,13 @@
 
 import pytest
 
-from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.cli.root import run
 from orderly.errors import NameServerUnavailable
 from orderly.testing import EmbeddedBroker
 from tests.support.certificates import Authority
 from tests.support.consuming import Recorder, send_numbers, submit_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 SERVERS = """
 tls.test.mode.enable=false
@@ -43,21 +43,21 @@ def broker(authority, settings, tmp_path_factory):
     options = ("tls.server.mode=enforcing", "tls.enable=true", f"tls.config.file={path}")
     java_options = [f"-D{option}" for option in options]
     with EmbeddedBroker(java_options=java_options, client_settings=settings) as broker:
-        with Client(ClientConfig(namesrv=broker.namesrv, **settings)) as client:
+        with patient_client(broker.namesrv, **settings) as client:
             client.admin.create_topic("orders", 2)
         yield broker
 
 
 @pytest.fixture
 def client(broker, settings):
-    with Client(ClientConfig(namesrv=broker.namesrv, **settings)) as client:
+    with patient_client(broker.namesrv, **settings) as client:
         yield client
 
 
 def refusal(broker, settings):
     """What a client with these settings is told."""
-    config = ClientConfig(namesrv=broker.namesrv, **settings)
-    with pytest.raises(NameServerUnavailable) as raised, Client(config) as client:
+    client = patient_client(broker.namesrv, **settings)
+    with pytest.raises(NameServerUnavailable) as raised, client:
         client.admin.groups()
     return str(raised.value)
 
@@ -67,7 +67,7 @@ def test_messages_come_in_order_while_others_are_sent(client):
     seen = Recorder()
     config = ConsumerConfig(consume_from="first")
     with (
-        OrderlyProducer(client=client) as producer,
+        patient_producer(client=client) as producer,
         OrderlyConsumer("shipping", seen, client=client, config=config).subscribe("orders"),
     ):
         send_numbers(producer, "orders", ["a"], 10)

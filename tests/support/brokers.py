@@ -9,8 +9,9 @@ import threading
 from collections import Counter
 from enum import Enum
 
-from orderly import Client, ClientConfig, ConsumerConfig
+from orderly import ClientConfig, ConsumerConfig
 from orderly.config.consumer import BROKER_LEASE
+from orderly.errors import OrderlyError
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to, request
@@ -19,7 +20,7 @@ from orderly.protocol.locks import lock_request
 from orderly.protocol.topics import CreateTopic, DeleteTopicInBroker, DeleteTopicInNameServer
 from orderly.testing import EmbeddedBroker, EmbeddedCluster
 from orderly.testing.ports import free_port
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, patient_client
 
 # --- leases ---------------------------------------------------------------------------------------
 # A broker whose queue locks run out sooner than after 60 s, and members in step with it.
@@ -54,8 +55,25 @@ def client_config(lease, namesrv):
     """A client's settings for that broker."""
     if lease == BROKER_LEASE:
         return ClientConfig(namesrv=namesrv)
-    patience = max(lease / 8, 1.0)  # a member that cannot even start tells nothing of leases
+    patience = max(lease / 8, 1.0)
     return ClientConfig(namesrv=namesrv, request_timeout=patience, connect_timeout=patience)
+
+
+def join(new, topic):
+    """Start the consumer that `new` makes; anew, as long as an answer comes after its time-out.
+
+    A member that cannot even start tells nothing of leases, and a start asks a dozen questions.
+    """
+
+    def joined():
+        consumer = new()
+        try:
+            return consumer.subscribe(topic).start()
+        except OrderlyError as error:  # NameServerUnavailable has it as its cause
+            if not isinstance(error.__cause__ or error, TimeoutError):
+                raise
+
+    return eventually(joined)
 
 
 # --- proxy ----------------------------------------------------------------------------------------
@@ -379,7 +397,7 @@ def proxied_cluster():
             proxy = stack.enter_context(Proxy(outside, broker.address))
             proxies[broker.name, broker.broker_id] = proxy
             stack.enter_context(Proxy(*map(_vip, (outside, broker.address))))
-        with Client(namesrv=cluster.namesrv) as client:
+        with patient_client(cluster.namesrv) as client:
             client.admin.create_topic(REPLICATED, 4)
         yield ProxiedCluster(cluster, proxies)
 
@@ -469,6 +487,6 @@ def _ask_brokers(client, command, accept=(0,)):
 
 
 def _ask(client, address, command, accept=(0,)):
-    reply = client.connections.get(address).call(command, 5.0)
+    reply = client.connections.get(address).call(command, PATIENCE)
     assert reply.code in accept, reply.remark
     return reply

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -23,7 +24,7 @@ from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.send import SendMessage
-from tests.support.brokers import SHORT, client_config, consumer_config, proxied_broker
+from tests.support.brokers import SHORT, client_config, consumer_config, join, proxied_broker
 from tests.support.members import MemberProcess, tell
 from tests.support.waiting import await_visible, eventually, patient_client, patient_producer
 
@@ -218,9 +219,10 @@ def main():
     with Client(client_config(given.lease, given.namesrv)) as client:
         tell(client_id=client.client_id)
         handler = ledger_handler(given.ledger)
-        with OrderlyConsumer(
-            given.group, handler, client=client, config=config, hooks=hooks
-        ).subscribe(given.topic):
+        new = partial(
+            OrderlyConsumer, given.group, handler, client=client, config=config, hooks=hooks
+        )
+        with contextlib.closing(join(new, given.topic)):
             sys.stdin.read()
 
 
@@ -251,7 +253,7 @@ class LedgerRounds:
             self.ledger = ends.enter_context(contextlib.closing(Ledger(self._url)))
             self._proxy, broker = ends.enter_context(proxied_broker())
             self._namesrv = broker.namesrv
-            with Client(namesrv=self._namesrv) as client:
+            with patient_client(self._namesrv) as client:
                 client.admin.create_topic(self._topic, QUEUES)
             for _ in range(MEMBERS):
                 self._join()
@@ -310,7 +312,7 @@ class LedgerRounds:
 
     def _stored(self):
         """Messages in the log: on a busy machine the producer itself stores one twice, too."""
-        with Client(namesrv=self._namesrv) as client:
+        with patient_client(self._namesrv) as client:
             await_visible(client)
             queues = client.routes.get(self._topic).write_queues()
             return sum(client.brokers.max_offset(queue) for queue in queues)

@@ -46,7 +46,7 @@ from orderly.ordering.broker_calls import AppendRecord, QueryOffset, SaveOffset
 from orderly.protocol.state_record import Entry, decode_record
 from orderly.testing import Delivered
 from tests.support.accounts import BAD, DEADLY, FROZEN, REFUSED, AccountsClient
-from tests.support.brokers import client_config, consumer_config
+from tests.support.brokers import client_config, consumer_config, join
 
 # --- ownerships -----------------------------------------------------------------------------------
 # Judges a run by key, owner after owner: what came again, beside what was on record by then.
@@ -489,9 +489,13 @@ def main():
             "process": InWorkers(given.seconds, given.accounts, client.client_id),
         }
         act = acts.get(given.handler) or Listener(handler.listened, **LISTENER)
-        consumer = OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks)
-        tell_saves(consumer._session, given.topic)
-        with consumer.subscribe(given.topic):
+
+        def new():
+            consumer = OrderlyConsumer(given.group, act, client=client, config=config, hooks=hooks)
+            tell_saves(consumer._session, given.topic)
+            return consumer
+
+        with contextlib.closing(join(new, given.topic)):
             sys.stdin.read()
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from orderly import Message
+from orderly.client.pipeline import RequestLimits
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import (
     NOT_READ,
@@ -28,13 +29,14 @@ from orderly.monitoring.backlog.snapshot import (
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.backlog.thresholds import Thresholds, judge
 from orderly.monitoring.collecting.budgets import Budgets
+from orderly.monitoring.collecting.scan import ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.survey import survey
 from orderly.monitoring.exporter import LostCounter, ServedSnapshot
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import ConsumerData, Heartbeat, Subscription, encode_heartbeat
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 AT = 1_800_000_000.0  # seconds since the epoch
 UNMEASURED = {
@@ -274,6 +276,7 @@ class Exporting:
 
 
 ALWAYS = Budgets(every=0.0)
+PATIENT = ScanSettings(deadline=2 * PATIENCE, limits=RequestLimits(patience=PATIENCE))
 
 
 class Surveyed:
@@ -306,11 +309,11 @@ class Surveyed:
         beat = Heartbeat(client_id, consumers=(ConsumerData(self.group, data),))
         command = request(RequestCode.HEART_BEAT, body=encode_heartbeat(beat))
         address = self.client.routes.address(self.queue(0, broker))
-        assert self.client.connections.get(address).call(command, 5.0).code == 0
+        assert self.client.connections.get(address).call(command, PATIENCE).code == 0
 
     def snapshot(self, **options):
         chosen = Selection(groups=(self.group,))
-        return survey(self.client, chosen, budgets=ALWAYS, **options)
+        return survey(self.client, chosen, **{"budgets": ALWAYS, "settings": PATIENT} | options)
 
     def status(self, **options):
         return self.snapshot(**options).groups[self.group]

@@ -4,6 +4,7 @@ import math
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from zlib import crc32
 
 from orderly import (
@@ -23,7 +24,7 @@ from orderly.protocol.frame import request
 from orderly.protocol.offsets import QueryConsumerOffset
 from orderly.testing import Delivered, Sent, judge
 from tests.support.accounts import BAD, DEADLY
-from tests.support.brokers import client_config, consumer_config
+from tests.support.brokers import client_config, consumer_config, join
 from tests.support.members import MemberProcess
 from tests.support.waiting import eventually
 
@@ -181,8 +182,8 @@ class Traffic:
         members: how many in this process.
         pause: seconds between two messages sent.
         place: how records name a queue: by its id, where there is one broker.
-        order: of the members in this process: "queue" or "key".
-        writing: more settings of the writer.
+        settings: of the members in this process: `order` is "queue" or "key".
+        send_timeout: of the writer.
 
     Attributes:
         lost: places of queues whose lock was lost, as the members in this process were told.
@@ -199,15 +200,14 @@ class Traffic:
         members=2,
         pause=0.001,
         place=by_id,
-        order="queue",
-        **writing,
+        send_timeout=3.0,
+        **settings,
     ):
-        self._order = order
         self.topic, self.group, self._lease, self._namesrv = topic, group, lease, namesrv
         self.events, self.consumers, self.processes, self._clients = [], [], [], []
         self.lost = []
-        self._members, self._place, self._order = members, place, order
-        self.writer = Writer(namesrv, topic, pause, place, **writing)
+        self._members, self._place, self._settings = members, place, settings
+        self.writer = Writer(namesrv, topic, pause, place, send_timeout)
         watched = [broker.broker_address] if broker is not None else []
         self.commits = [CommitWatch(address, group, topic, 8) for address in watched]
 
@@ -230,12 +230,12 @@ class Traffic:
         client = Client(client_config(self._lease, namesrv or self._namesrv))
         self._clients.append(client)
         hooks = ConsumerHooks(lost=lambda queues: self.lost.extend(map(self._place, queues)))
-        config = consumer_config(self._lease, order=self._order)
-        consumer = OrderlyConsumer(
-            self.group, self._handle, client=client, config=config, hooks=hooks
+        config = consumer_config(self._lease, **self._settings)
+        new = partial(
+            OrderlyConsumer, self.group, self._handle, client=client, config=config, hooks=hooks
         )
-        self.consumers.append(consumer.subscribe(self.topic).start())
-        return consumer
+        self.consumers.append(join(new, self.topic))
+        return self.consumers[-1]
 
     def join_process(self, kind=MemberProcess, **settings):
         """Start another member in a process of its own; see `MemberProcess`."""
@@ -278,7 +278,7 @@ class Traffic:
     def judged(self, without=()):
         """What the oracle says of all deliveries but those; by key a lane is its queue."""
         sent, events = self.writer.sent, [e for e in self.deliveries() if e not in without]
-        if self._order == "key":
+        if self._settings.get("order") == "key":
             sent, events = map(_by_lane, (sent, events))
         return judge(sent, events)
 

@@ -8,6 +8,7 @@ from orderly import Client, ClientConfig, OrderlyProducer, ProducerConfig
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.send import SendMessage
+from orderly.selectors import hash_mod
 
 BUSY = 3  # so many times as long may everything take on a busy machine
 
@@ -113,6 +114,16 @@ def patient_client(namesrv, **settings):
     return client
 
 
-def patient_producer(namesrv):
-    """A producer whose messages are not sent, and stored, once more because an answer is late."""
-    return OrderlyProducer(namesrv=namesrv, config=ProducerConfig(send_timeout=PATIENCE))
+def patient_producer(namesrv="", *, client=None, selector=hash_mod, **settings):
+    """A producer whose messages are not sent, and stored, once more because an answer is late.
+
+    Args:
+        namesrv: for a patient client of its own, closed with it.
+        client: in its place.
+        selector, settings: the producer's.
+    """
+    config = ProducerConfig(send_timeout=PATIENCE, **settings)
+    own = client or patient_client(namesrv)
+    producer = OrderlyProducer(client=own, config=config, selector=selector)
+    producer._owns_client = client is None
+    return producer

@@ -7,6 +7,7 @@ import pytest
 from orderly import Client
 from tests.support.brokers import SHORT, client_config, proxied_cluster
 from tests.support.consuming import unique
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture(scope="package")
@@ -31,13 +32,14 @@ def closing(cluster):
 
 @pytest.fixture
 def connect(cluster, closing):
-    """Make a client: `connect()`, closed at the end."""
+    """Make a member's client: `connect()`, closed at the end."""
     return lambda: closing(Client(client_config(SHORT, cluster.namesrv)))
 
 
 @pytest.fixture
-def client(connect):
-    return connect()
+def client(cluster, closing):
+    """An operator's: it waits for every answer."""
+    return closing(patient_client(cluster.namesrv))
 
 
 @pytest.fixture

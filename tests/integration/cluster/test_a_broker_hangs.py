@@ -2,13 +2,14 @@
 
 import contextlib
 import time
+from functools import partial
 
 import pytest
 import structlog
 
 from orderly import ConsumeResult, OrderlyConsumer, OrderlyProducer
 from orderly.errors import OrderlyError
-from tests.support.brokers import EAST, SHORT, WEST, consumer_config
+from tests.support.brokers import EAST, SHORT, WEST, consumer_config, join
 from tests.support.consuming import first_deliveries, send_numbers, unique
 from tests.support.waiting import eventually
 
@@ -39,7 +40,7 @@ def test_the_other_masters_queues_stay_and_are_handled_and_committed(
 ):
     topic = unique("topic")
     client.admin.create_topic(topic, QUEUES)
-    producer = closing(OrderlyProducer(client=connect()))
+    producer = closing(OrderlyProducer(namesrv=cluster.namesrv))
     results = send_numbers(producer, topic, KEYS, 1)
     homes = {key: r.queue for key, r in zip(KEYS, results, strict=True)}
     assert len(set(homes.values())) == 2 * QUEUES
@@ -49,8 +50,9 @@ def test_the_other_masters_queues_stay_and_are_handled_and_committed(
     handler = Handler()
     config = consumer_config(SHORT, lock_trust=TRUST, suspend=0.01)
     with structlog.testing.capture_logs() as events:
-        consumer = OrderlyConsumer(group, handler, client=connect(), config=config)
-        member = closing(consumer.subscribe(topic))
+        new = partial(OrderlyConsumer, group, handler, client=connect(), config=config)
+        member = join(new, topic)
+        closing(contextlib.closing(member))
         eventually(lambda: handler.noted.keys() >= set(keys), within=60)
         eventually(lambda: len(handler.extending) == QUEUES, within=60)
         owned = {queue for queue in member.assignment if queue.broker_name == WEST}

@@ -1,6 +1,8 @@
 """A master dies and comes back: what producers and members do meanwhile, and that order is kept."""
 
+import contextlib
 import time
+from functools import partial
 
 import pytest
 
@@ -8,21 +10,21 @@ from orderly import Message, OrderlyConsumer, OrderlyProducer, ProducerConfig
 from orderly.errors import LayoutChanged, RouteError, SendFailed
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import request
-from tests.support.brokers import EAST, SHORT, WEST, consumer_config
+from tests.support.brokers import EAST, SHORT, WEST, consumer_config, join
 from tests.support.consuming import Recorder, first_deliveries, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 KEYS = [f"k{i}" for i in range(12)]
 PUT_KV_CONFIG = 100
 
 
 @pytest.fixture
-def producer_with(connect, closing):
+def producer_with(cluster, closing):
     """Make a producer with one layout, and a group of its own."""
 
     def make(layout):
-        config = ProducerConfig(layout=layout)
-        return closing(OrderlyProducer(unique("producer"), client=connect(), config=config))
+        config, own = ProducerConfig(layout=layout), closing(patient_client(cluster.namesrv))
+        return closing(OrderlyProducer(unique("producer"), client=own, config=config))
 
     return make
 
@@ -59,8 +61,9 @@ def test_strict_layouts_fail_fast_and_loose_ones_move_keys_until_it_is_back(
     client.admin.create_topic(configured, 4)
     configure_order(client, cluster.namesrv, configured)
     seen = Recorder()
-    consumer = OrderlyConsumer(group, seen, client=connect(), config=consumer_config(SHORT))
-    closing(consumer.subscribe(topic))
+    config = consumer_config(SHORT)
+    new = partial(OrderlyConsumer, group, seen, client=connect(), config=config)
+    closing(contextlib.closing(join(new, topic)))
     sent = send_numbers(strict, topic, KEYS, 5)
     homes = [result.queue for result in sent[: len(KEYS)]]
     of_east = next(k for k, home in zip(KEYS, homes, strict=True) if home.broker_name == EAST)

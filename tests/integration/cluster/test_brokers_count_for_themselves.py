@@ -4,16 +4,22 @@ from collections import Counter
 
 import pytest
 
-from orderly import MessageQueue, OrderlyConsumer, OrderlyProducer
+from orderly import MessageQueue, OrderlyConsumer
 from orderly.errors import ConfigError
 from orderly.ordering.allocation import averagely
 from orderly.ordering.allocation_rooms import machine_room, machine_room_nearby
 from orderly.protocol.codes import RequestCode
 from tests.support.brokers import EAST, SHORT, WEST, consumer_config
 from tests.support.consuming import Group, Recorder, send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 KEYS = [f"k{i}" for i in range(24)]
+
+
+@pytest.fixture
+def connect(cluster, closing):
+    """No broker fails here: every answer is waited for."""
+    return lambda: closing(patient_client(cluster.namesrv))
 
 
 @pytest.fixture
@@ -21,7 +27,7 @@ def member(connect, closing, topic, group):
     """Start a member: `member(handler, client, **settings)`."""
 
     def start(handler, client=None, **settings):
-        config, client = consumer_config(SHORT), client or connect()
+        config, client = consumer_config(SHORT, lock_trust=SHORT - 1), client or connect()
         consumer = OrderlyConsumer(group, handler, client=client, config=config, **settings)
         return closing(consumer.subscribe(topic))
 
@@ -35,7 +41,7 @@ def brokers_of(consumer):
 def test_keys_are_spread_over_both_and_offsets_are_kept_where_the_queue_is(
     cluster, client, closing, member, topic, group
 ):
-    producer = closing(OrderlyProducer(client=client))
+    producer = closing(patient_producer(client=client))
     assert [(q.broker_name, q.queue_id) for q in producer.queues(topic)] == [
         (name, n) for name in (EAST, WEST) for n in range(4)
     ]

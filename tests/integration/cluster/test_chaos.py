@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from orderly import Client
 from orderly.testing import judge
 from tests.support.brokers import SHORT, place
 from tests.support.consuming import unique
 from tests.support.traffic import Traffic
+from tests.support.waiting import patient_client
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "4"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
@@ -55,7 +55,7 @@ def drawn(brokers, rounds, chance):
 @pytest.mark.timeout(300 + 60 * ROUNDS)
 def test_nothing_is_lost_or_reordered(cluster, closing):
     chance, topic, told = random.Random(SEED), unique("topic"), []
-    with Client(namesrv=cluster.namesrv) as client:
+    with patient_client(cluster.namesrv) as client:
         client.admin.create_topic(topic, 4)
     traffic = closing(
         Traffic(None, cluster.namesrv, SHORT, unique("group"), topic, place=place, pause=0.003)

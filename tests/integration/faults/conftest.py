@@ -58,6 +58,14 @@ def traffic(proxied_broker, proxy, start_traffic):
 
 
 @pytest.fixture
+def trusting_traffic(proxied_broker, proxy, start_traffic):
+    """The same; its members trust a lock longer: on a busy machine renewals are late."""
+    traffic = start_traffic(proxied_broker, lock_trust=SHORT - 1)
+    traffic.goes_on(500)
+    return traffic
+
+
+@pytest.fixture
 def patient_traffic(proxied_broker, proxy, start_traffic):
     """The same; a busy machine is no reason to send, and store, a message twice."""
     traffic = start_traffic(proxied_broker, send_timeout=12.0)

@@ -11,7 +11,6 @@ import tarfile
 
 import pytest
 
-from orderly import Client
 from orderly.protocol.state_record import Entry
 from orderly.testing import judge
 from tests.support.brokers import SHORT, leasing_broker
@@ -20,7 +19,7 @@ from tests.support.members import MemberProcess, by_lane
 from tests.support.programs import FORMER, ROOT
 from tests.support.topics import records
 from tests.support.traffic import KEYS, Traffic
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 ROUNDS = 3
 BY_KEY = ["--order=key", "--concurrency=4", "--commit=0.5"]
@@ -54,7 +53,7 @@ def builds(client, group, topic):
 def test_either_build_goes_on_where_the_other_was_killed(orderly_broker, former, closing):
     broker = closing(leasing_broker(SHORT))
     topic, group = unique("topic"), unique("group")
-    client = closing(Client(namesrv=broker.namesrv))
+    client = closing(patient_client(broker.namesrv))
     client.admin.create_topic(topic, 8)
     traffic = closing(Traffic(broker, broker.namesrv, SHORT, group, topic, members=0, pause=0.005))
 

@@ -10,11 +10,12 @@ COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
 
 
 @pytest.mark.parametrize("way", [pytest.param(Way.REQUEST, marks=pytest.mark.nightly), Way.REPLY])
-def test_a_queue_changes_hands_only_once_its_commit_was_answered(traffic, proxy, way):
+def test_a_queue_changes_hands_only_once_its_commit_was_answered(trusting_traffic, proxy, way):
     """Without that the new owner begins where the old one had been before, and repeats.
 
     What the broker stored without our hearing of it, it tells when it is asked the next time.
     """
+    traffic = trusting_traffic
     eventually(lambda: sum(len(member.assignment) for member in traffic.consumers) == 8)
     proxy.lose(COMMIT, way, times=1000)
     traffic.goes_on(400)  # so that each queue has something to commit

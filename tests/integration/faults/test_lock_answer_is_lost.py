@@ -10,7 +10,8 @@ from tests.support.waiting import eventually
 LOCK = RequestCode.LOCK_BATCH_MQ
 
 
-def test_one_lost_answer_costs_no_queue(traffic, proxy):
+def test_one_lost_answer_costs_no_queue(trusting_traffic, proxy):
+    traffic = trusting_traffic
     eventually(lambda: sum(len(member.assignment) for member in traffic.consumers) == 8)
     proxy.lose(LOCK)
     eventually(lambda: proxy.dropped[LOCK] == 1)

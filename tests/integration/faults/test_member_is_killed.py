@@ -32,8 +32,8 @@ def test_the_heir_goes_on_after_one_lease_and_nothing_is_lost(
     heir, victim = [traffic.join_process() for _ in range(2)]
     eventually(lambda: traffic.settled([heir, victim]), within=30)
     traffic.goes_on(200)
-    victim.kill()
     killed = time.monotonic()
+    victim.kill()
     eventually(lambda: traffic.settled([heir]), within=lease + 40)
     waited = time.monotonic() - killed
     verdict, wrong_commits = traffic.verdict()
@@ -60,8 +60,8 @@ def test_what_lanes_had_finished_ahead_of_a_stuck_key_does_not_come_again(orderl
     queue = send_numbers(producer, topic, keys, 50)[0].queue
     finished = {offset for offset in range(200) if offset % len(keys)}
     eventually(lambda: finished_ahead(client, group, queue) == finished, within=30, every=0.1)
-    victim.kill()
     killed = time.monotonic()
+    victim.kill()
     heir = join()
     eventually(lambda: heir.held, within=40 + SHORT)
     assert time.monotonic() - killed > SHORT / 2, "the broker's lock was not respected"

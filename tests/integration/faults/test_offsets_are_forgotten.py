@@ -3,12 +3,21 @@
 Here it writes none but at a clean stop, so that what it comes back with is no matter of luck.
 """
 
+import contextlib
 import threading
+from functools import partial
 
 import pytest
 
 from orderly import Ack, Client, OrderlyConsumer, Park, ParkLimits
-from tests.support.brokers import SHORT, client_config, consumer_config, leasing_broker, set_group
+from tests.support.brokers import (
+    SHORT,
+    client_config,
+    consumer_config,
+    join,
+    leasing_broker,
+    set_group,
+)
 from tests.support.consuming import Recorder, send_numbers, unique
 from tests.support.topics import finished_ahead
 from tests.support.waiting import await_visible, eventually, patient_client, patient_producer
@@ -51,8 +60,9 @@ def start(forgetful, closing, topic):
         recorder = Recorder(act)
         client = closing(Client(client_config(SHORT, forgetful.namesrv)))
         config = consumer_config(SHORT, **settings)
-        consumer = OrderlyConsumer(group, recorder, client=client, config=config)
-        closing(consumer.subscribe(topic))
+        new = partial(OrderlyConsumer, group, recorder, client=client, config=config)
+        consumer = join(new, topic)
+        closing(contextlib.closing(consumer))
         eventually(lambda: consumer.assignment, within=30)
         return consumer, recorder
 
