@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.cli.demo.flights import load_events
 from orderly.foreign_text import hidden
 from orderly.monitoring.backlog.states import Verdict
@@ -15,7 +15,7 @@ from orderly.spark.discovering import pin
 from orderly.spark.jobs.audit.run import redacted_rows, run
 from orderly.spark.jobs.audit.settings import AuditSettings
 from orderly.spark.jobs.output import Output
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 # Flights in a topic: in order, or with a known number of things wrong. The key is the aircraft.
 
@@ -46,7 +46,7 @@ def flights(limit):
 
 def send(namesrv, topic, *rounds):
     """Send events in order, by the library's producer; a round waits for the one before."""
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         for events in rounds:
             for future in [_submit(producer, topic, event) for event in events]:
                 future.result(60)

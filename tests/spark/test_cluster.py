@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.cli.demo.flights import load_events
 from orderly.cli.root import run
 from orderly.errors import ConfigError
@@ -24,7 +24,7 @@ from orderly.spark.bundling import ZIP
 from orderly.spark.session import check_java
 from tests.support.programs import end
 from tests.support.topics import by_key, stored
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 # Spark's own cluster manager on this machine: a master, workers, and what is submitted to them.
 #
@@ -234,7 +234,7 @@ def flights(orderly_namesrv, orderly_topic):
         Message(topic, event.body(place), sharding_key=event.tail)
         for place, event in enumerate(events)
     ]
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         for each in [producer.submit(message) for message in messages]:
             each.result(60)
     return topic, by_key(messages, lambda message: message.body)

@@ -3,10 +3,10 @@
 import runpy
 from pathlib import Path
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.spark.discovering import pin
 from orderly.spark.source import read
-from tests.support.waiting import await_visible_at
+from tests.support.waiting import await_visible_at, patient_producer
 
 COLUMNS = ("sharding_key", "queue_offset", "body")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_copy.py"
@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_copy.py"
 
 def test_chosen_keys_are_copied_in_their_order(spark, orderly_namesrv, orderly_topic):
     source, target = orderly_topic(4), orderly_topic(4)
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         for n in range(60):
             producer.submit(Message(source, b"%d" % n, sharding_key=f"key-{n % 5}"))
     copy = runpy.run_path(str(EXAMPLE))["main"]

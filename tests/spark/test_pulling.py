@@ -5,13 +5,11 @@ import threading
 import pytest
 
 from orderly import Message
-from orderly.client import Client
 from orderly.errors import DataLost
-from orderly.producer import OrderlyProducer
 from orderly.spark.offsets import QueueRange
 from orderly.spark.options import ScanOptions
 from orderly.spark.reading import read_range
-from tests.support.waiting import await_visible
+from tests.support.waiting import await_visible, patient_client, patient_producer
 
 COUNT = 6_000
 SCAN = ScanOptions(("queue_offset", "sharding_key", "seq", "tag", "body"), seq_property="n")
@@ -19,14 +17,14 @@ SCAN = ScanOptions(("queue_offset", "sharding_key", "seq", "tag", "body"), seq_p
 
 @pytest.fixture(scope="module")
 def client(orderly_namesrv):
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def queue(client, orderly_topic):
     topic = orderly_topic(queues=1)
-    with OrderlyProducer(client=client) as producer:
+    with patient_producer(client=client) as producer:
         for n in range(COUNT):
             message = Message(
                 topic,

@@ -8,12 +8,10 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql.functions import lit
 
-from orderly.client import Client
 from orderly.errors import ConfigError
 from orderly.message import Message
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
-from orderly.producer import OrderlyProducer
 from orderly.spark.jobs.replay import run as job
 from orderly.spark.jobs.replay.run import ReplaySettings, run
 from orderly.spark.jobs.replay.selection import (
@@ -28,7 +26,7 @@ from orderly.spark.stamps import ID
 from orderly.testing.oracle import Delivered, Sent, judge
 from tests.support.consuming import unique
 from tests.support.topics import pulled
-from tests.support.waiting import await_visible, eventually
+from tests.support.waiting import await_visible, eventually, patient_client, patient_producer
 
 KEYS = 9
 
@@ -39,7 +37,7 @@ class Died(BaseException):
 
 @pytest.fixture(scope="module")
 def client(orderly_namesrv):
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         yield client
 
 
@@ -65,7 +63,7 @@ def grow(client, topic, queues):
 
 
 def send(namesrv, topic, numbers):
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         futures = [
             producer.submit(Message(topic, b"%d" % n, f"key-{n % KEYS}", "t", (), {"n": f"{n}"}))
             for n in numbers

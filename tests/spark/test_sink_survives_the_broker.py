@@ -4,13 +4,13 @@ import threading
 
 import pyarrow as pa
 
-from orderly.client import Client
 from orderly.spark.access import Access
 from orderly.spark.sending import send_partition
 from orderly.spark.stamps import ID, SEQ
 from orderly.spark.write_plan import Roles, WritePlan
 from orderly.testing import EmbeddedBroker
 from tests.support.topics import by_key, first_copies, stored
+from tests.support.waiting import patient_client
 
 KEYS, BATCHES, ROWS = 50, 20, 500
 
@@ -32,7 +32,7 @@ def batches(kill_at, kill):
 
 def test_no_gap_and_no_disorder_when_the_broker_is_killed():
     with EmbeddedBroker() as broker:
-        with Client(namesrv=broker.namesrv) as client:
+        with patient_client(broker.namesrv) as client:
             client.admin.create_topic("t", 4)
         restart = threading.Thread(target=broker.restart_broker)
 

@@ -8,13 +8,18 @@ import pytest
 from pyspark.cloudpickle import dumps as pickled
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from orderly import Client, ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
 from orderly.errors import ConfigError
 from orderly.spark.discovering import pin
 from orderly.spark.offsets import dump_offsets
 from orderly.spark.source import RocketMQDataSource, read
 from tests.support.consuming import unique
-from tests.support.waiting import await_visible_at, eventually
+from tests.support.waiting import (
+    await_visible_at,
+    eventually,
+    patient_client,
+    patient_producer,
+)
 
 MESSAGES = 400
 
@@ -34,7 +39,7 @@ def sent(orderly_namesrv, orderly_topic):
         )
         for number in range(MESSAGES)
     ]
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         results = [each.result() for each in [producer.submit(message) for message in messages]]
     await_visible_at(orderly_namesrv)
     return list(zip(messages, results, strict=True))
@@ -86,7 +91,7 @@ def test_a_schema_or_columns_choose_what_is_read(orders, sent):
 
 
 def send(namesrv, topic, count, key="k"):
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         for each in [
             producer.submit(Message(topic, b"%d" % n, sharding_key=f"{key}{n % 7}"))
             for n in range(count)
@@ -174,10 +179,10 @@ def test_nobody_is_disturbed_and_nothing_is_left_behind(spark, orderly_namesrv, 
         seen.extend(message.body for message in messages)
         return ConsumeResult.SUCCESS
 
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         queues = client.routes.get(topic).read_queues()
         config = ConsumerConfig(consume_from="first")
-        consumer = OrderlyConsumer(group, handle, namesrv=orderly_namesrv, config=config)
+        consumer = OrderlyConsumer(group, handle, client=client, config=config)
         with consumer.subscribe(topic):
             send(orderly_namesrv, topic, 50)
             eventually(lambda: len(seen) == 50)

@@ -4,12 +4,12 @@ import contextlib
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.spark.source import register
 from orderly.testing import FakeBroker
 from tests.support.consuming import unique
 from tests.support.topics import fill
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 class Stream:
@@ -65,7 +65,7 @@ def stream(spark, orderly_namesrv, tmp_path):
 
 def send(namesrv, topic, count):
     """Messages of so many keys that each queue gets some; returns (queue id, offset) of each."""
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         futures = [
             producer.submit(Message(topic, b"%d" % n, sharding_key=f"key-{n % 40}"))
             for n in range(count)
@@ -84,7 +84,7 @@ def test_batches_are_limited_and_a_restart_reads_on_also_in_new_queues(
     last = query.query.lastProgress.sources[0]
     assert last.latestOffset == last.endOffset
     assert query.run() == []
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         (broker,) = client.routes.refresh(topic).brokers
         client.admin.grow_topic(topic, broker, 4, client.admin.topic_config(topic, broker))
         eventually(lambda: len(client.routes.refresh(topic).write_queues()) == 4)
@@ -98,7 +98,7 @@ def test_the_first_batch_is_the_same_when_it_is_run_again(stream, orderly_namesr
     topic, group = orderly_topic(queues=1), unique("group")
     send(orderly_namesrv, topic, 30)
     query = stream(namesrv=orderly_namesrv, topic=topic, startingOffsets=f"group:{group}")
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         (queue,) = client.routes.get(topic).read_queues()
         client.groups.group_config(group, queue.broker_name)  # makes the group
         client.brokers.update_offset(group, queue, 10)

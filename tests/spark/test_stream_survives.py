@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.spark.source import register
 from orderly.testing import FakeBroker
 from tests.support.topics import expire, fill
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 SOON = 240  # seconds: Spark is slow on a busy machine
 
@@ -53,7 +53,7 @@ def stream(spark, tmp_path):
 
 def send(namesrv, topic, count):
     """Send, and return (queue id, offset) of each."""
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         futures = [
             producer.submit(Message(topic, b"%d" % n, sharding_key=f"key-{n % 97}"))
             for n in range(count)
@@ -70,7 +70,7 @@ def test_a_topic_that_grows_and_a_broker_that_is_killed_under_a_busy_stream(
     query = stream(namesrv=orderly_namesrv, topic=topic, maxOffsetsPerTrigger="400")
     eventually(lambda: len(query.batches) >= 2, within=SOON)
 
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         (broker,) = client.routes.refresh(topic).brokers
         client.admin.grow_topic(topic, broker, 8, client.admin.topic_config(topic, broker))
         eventually(lambda: len(client.routes.refresh(topic).write_queues()) == 8)
