@@ -11,14 +11,13 @@ import traceback
 import types
 from pathlib import Path
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer
 from orderly.cli.root import run as run_orderly
-from orderly.client import Client
 from orderly.testing import FakeBroker
 from orderly.testing.cache import cache_folder
 from orderly.testing.ports import free_port
 from tests.docs.pages import ROOT, BadPage
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 SURROUNDINGS = Path(__file__).parent / "surroundings"
 _PORT = 9876
@@ -77,13 +76,13 @@ class Room:
 
     def create_topic(self, name, queues=4):
         """Create a topic; returns its name."""
-        with Client(namesrv=self.namesrv) as client:
+        with patient_client(self.namesrv) as client:
             client.admin.create_topic(name, queues)
         return name
 
     def send(self, topic, key, *bodies, **settings):
         """Send messages with that key; `settings` are those of the producer."""
-        with OrderlyProducer(namesrv=self.namesrv, **settings) as producer:
+        with patient_producer(self.namesrv, **settings) as producer:
             for body in bodies:
                 producer.send(Message(topic, body, sharding_key=key))
 
@@ -92,7 +91,7 @@ class Room:
         ended = threading.Event()
 
         def go_on():
-            with OrderlyProducer(namesrv=self.namesrv) as producer:
+            with patient_producer(self.namesrv) as producer:
                 while not ended.wait(0.05):
                     producer.send(Message(topic, body, sharding_key=key))
 
@@ -111,14 +110,16 @@ class Room:
             settings: of ConsumerConfig.
         """
         config = ConsumerConfig(**{"consume_from": "first", "commit_interval": 0.1} | settings)
-        consumer = OrderlyConsumer(group, handle, namesrv=self.namesrv, config=config)
+        client = patient_client(self.namesrv)
+        self.cleanup(client.close)
+        consumer = OrderlyConsumer(group, handle, client=client, config=config)
         consumer.subscribe(topic).start()
         self.cleanup(consumer.close)
         return consumer
 
     def finished(self, group, topic):
         """Wait until a group has committed everything that a topic holds."""
-        with Client(namesrv=self.namesrv) as client:
+        with patient_client(self.namesrv) as client:
             eventually(
                 lambda: (
                     (found := client.admin.consume_stats(group, topic).values())

@@ -1,8 +1,7 @@
 """docs/how-to/parking.md: of order-17 the account is not known, of order-19 nobody can say."""
 
-from orderly import Client
 from orderly.monitoring.parked import ParkedMessages
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 TOPICS = {"orders": 4}
 
@@ -16,7 +15,7 @@ def known(message):
 def before(page, block):
     if "parked add shipping" in block.text:
         page.send("orders", "order-19", b"created", b"paid", b"packed")
-        with Client(namesrv=page.namesrv) as client:
+        with patient_client(page.namesrv) as client:
             operator = ParkedMessages(client, "shipping", "orders")
             eventually(lambda: waiting(operator) == [3], 60)
 

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from orderly import Ack, Client, DeadLetter, Message, OrderlyProducer, Park
+from orderly import Ack, DeadLetter, Message, Park
 from orderly.monitoring.dead_letters import DeadLetters
 from orderly.monitoring.parked import ParkedMessages
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 TOPICS = {"orders": 4, "flights": 4, "flights-again": 4, "orders-again": 4}
 ORDERS = 60
@@ -46,7 +46,7 @@ def after(page, block):
 
 
 def fill(page):
-    with OrderlyProducer(namesrv=page.namesrv) as producer:
+    with patient_producer(page.namesrv) as producer:
         for number in range(ORDERS):
             key, own = f"o-{number % 20}", {"seq": str(number // 20)}
             producer.submit(Message("orders", b"paid", key, "made", (), own))
@@ -67,7 +67,7 @@ def fail(page):
     consumer = page.consume("shipping", "orders", handle, order="key")
     page.finished("shipping", "orders")
     consumer.close()
-    with Client(namesrv=page.namesrv) as client:
+    with patient_client(page.namesrv) as client:
         parked = ParkedMessages(client, "shipping")
         eventually(lambda: [it.messages for it in parked.list().keys] == [3])
         assert len(DeadLetters(client, "shipping").list()) == 1
