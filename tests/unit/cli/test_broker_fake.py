@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from orderly import Client
 from orderly.cli.root import run
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_it_serves_its_topics_until_a_signal(start, end):
         for line in (process.stdout.readline(), process.stdout.readline())
         if "ORDERLY_NAMESRV=" in line
     ]
-    with Client(namesrv=namesrv) as client:
+    with patient_client(namesrv) as client:
         counts = [len(client.routes.get(t).write_queues()) for t in ("orders", "payments")]
     process.send_signal(end)
     assert (counts, process.wait(60)) == ([4, 2], 0)

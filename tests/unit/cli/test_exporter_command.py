@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from orderly import Ack, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, Message, OrderlyConsumer
 from orderly.cli.exporter import exporter
 from orderly.cli.options import address
 from orderly.cli.root import run
@@ -18,7 +18,7 @@ from orderly.model import MessageQueue
 from orderly.protocol.parked_key import key_tag
 from orderly.small_http import is_loopback
 from tests.support.programs import idle_connections
-from tests.support.waiting import eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 SOON = 60
 
@@ -27,13 +27,13 @@ SOON = 60
 def namesrv(orderly_fake):
     """A cluster in which group shipping has 3 of 5 messages before it."""
     orderly_fake.create_topic("orders", queues=1)
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+    with patient_producer(orderly_fake.namesrv) as producer:
         for n in range(5):
             producer.send(Message("orders", b"x", sharding_key=str(n)))
-    member = OrderlyConsumer("shipping", lambda *_: Ack(), namesrv=orderly_fake.namesrv)
-    with member.subscribe("orders"):
-        pass  # the group is known from now on
     with patient_client(orderly_fake.namesrv) as client:
+        member = OrderlyConsumer("shipping", lambda *_: Ack(), client=client)
+        with member.subscribe("orders"):
+            pass  # the group is known from now on
         client.brokers.update_offset("shipping", MessageQueue("orders", "broker-a", 0), 2)
     return orderly_fake.namesrv
 
@@ -92,7 +92,8 @@ def test_it_serves_the_last_scan_until_it_is_told_to_end(namesrv, start, number)
     eventually(lambda: service.get("/readyz")[0] == 200, SOON)
     with idle_connections(service.port()):
         assert [service.get("/healthz")[0] for _ in range(40)] == [200] * 40
-    assert re.search(r"orderly_group_backlog_messages{.*group=\"shipping\"} 3\n", metrics(service))
+    backlog = r"orderly_group_backlog_messages{.*group=\"shipping\"} 3\n"
+    eventually(lambda: re.search(backlog, metrics(service)), SOON)
     found = json.loads(service.get("/api/v1/backlog")[1])
     assert [group["group"] for group in found["groups"]] == ["shipping"]
     eventually(lambda: len(history(service)) > 1, SOON)
@@ -100,7 +101,9 @@ def test_it_serves_the_last_scan_until_it_is_told_to_end(namesrv, start, number)
     assert "<!doctype html>" in service.get("/")[1]
     service.process.send_signal(number)
     assert service.process.wait(SOON) == 0, service.told
-    assert service.told.count("\n") == 1, "nothing but where it serves"
+    slow = "event='broker."  # the cluster is in this process: a machine that stalls makes it silent
+    told = [line for line in service.told.splitlines() if slow not in line]
+    assert len(told) == 1, "nothing but where it serves"
 
 
 def metrics(service):

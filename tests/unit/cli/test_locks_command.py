@@ -8,11 +8,11 @@ import threading
 import pytest
 import yaml
 
-from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, ConsumeResult, Message, OrderlyConsumer
 from orderly.cli.root import run
 from orderly.protocol.codes import RequestCode as Code
 from orderly.testing.fake.faults import DropResponse, Fault
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 SOON = 60
 
@@ -27,7 +27,7 @@ def locks(orderly_fake, capsys):
 
 
 @pytest.fixture
-def start(orderly_fake):
+def start(orderly_fake, closing):
     """Start members of `shipping`, which consumes `orders` of two queues; closed at the end."""
     orderly_fake.create_topic("orders", queues=2)
     members = []
@@ -35,17 +35,14 @@ def start(orderly_fake):
     def start(number=1):
         for _ in range(number):
             config = ConsumerConfig(consume_from="first", close_timeout=1.0)
+            own = closing(patient_client(orderly_fake.namesrv))
             member = OrderlyConsumer(
-                "shipping", lambda *_: ConsumeResult.SUCCESS, namesrv=orderly_fake.namesrv,
-                config=config,
-            )  # fmt: skip
-            member.subscribe("orders")
-            members.append(member.start())
+                "shipping", lambda *_: ConsumeResult.SUCCESS, client=own, config=config
+            )
+            members.append(closing(member.subscribe("orders")))
         return members
 
-    yield start
-    for member in members:
-        member.close()
+    return start
 
 
 def settled(locks, condition):
@@ -115,7 +112,7 @@ def test_why_the_queue_of_a_closed_member_waits_whose_handler_runs(locks, orderl
     namesrv = orderly_fake.namesrv
     closed = OrderlyConsumer("shipping", hangs, namesrv=namesrv, config=config)
     with closed.subscribe("orders"):
-        with OrderlyProducer(namesrv=namesrv) as producer:
+        with patient_producer(namesrv) as producer:
             queue = producer.send(Message("orders", b"x", sharding_key="k")).queue
         assert begun.wait(SOON)
     start()

@@ -17,6 +17,7 @@ from orderly.monitoring.placement import Sightings, judge
 from orderly.protocol.codes import RequestCode as Code
 from orderly.selectors import KEYED, parse_layout, queues_of
 from orderly.testing.fake.faults import Fail, Fault
+from tests.support.waiting import patient_producer
 
 EVIL = "\x1b[2Jhot\n"
 KEYS = [EVIL, *(f"order-{number}" for number in range(39))]
@@ -90,7 +91,7 @@ def test_redacted_keys_are_nowhere(send, audit, form):
 def test_a_key_is_found_where_gos_client_writes_it(audit, orderly_fake):
     orderly_fake.create_topic("orders", queues=8)
     go = KEYED["go_hash_mod"].selector
-    with OrderlyProducer(namesrv=orderly_fake.namesrv, selector=go) as producer:
+    with patient_producer(orderly_fake.namesrv, selector=go) as producer:
         for key in KEYS[1:]:
             message = Message("orders", b"x", properties={"SHARDING_KEY": key})
             producer.send(message, arg=key)
@@ -105,7 +106,7 @@ def test_a_sample_is_no_larger_than_asked_for(send, audit):
 
 
 def test_nothing_to_judge_by_is_3(send, audit, orderly_fake):
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+    with patient_producer(orderly_fake.namesrv) as producer:
         producer.send(Message("orders", b"x"))
     code, out, _ = audit()
     assert (code, "None of 1 message that could be read has a sharding key" in out) == (3, True)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from orderly import Client
 from orderly.cli.options import EARLIEST, LATEST
 from orderly.cli.reader import Span, TopicReader
 from orderly.errors import ConfigError
 from tests.support.topics import expire, fill
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def add(orderly_fake):
 
 @pytest.fixture
 def read(orderly_fake, add):
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
 
         def times(start=EARLIEST, *, follow=False, **span):
             reader = TopicReader(client, "orders", Span(start, **span))
@@ -96,7 +96,7 @@ def test_following_goes_on_with_what_comes(read, add):
 
 
 def test_a_broker_that_points_back_does_not_make_it_endless(orderly_fake, add):
-    with Client(namesrv=orderly_fake.namesrv) as client:
+    with patient_client(orderly_fake.namesrv) as client:
         back = SimpleNamespace(messages=[], next_offset=0)
         brokers = SimpleNamespace(
             min_offset=client.brokers.min_offset,

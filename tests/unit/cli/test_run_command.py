@@ -9,12 +9,12 @@ import urllib.request
 
 import pytest
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.cli.root import run
 from orderly.consumer.health import Health, together
 from orderly.model import MessageQueue
 from tests.support.programs import ROOT, SOON, Program, idle_connections
-from tests.support.waiting import eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
 SHOP = """
@@ -79,7 +79,7 @@ def start(namesrv, shop):
 
 @pytest.fixture
 def send(namesrv):
-    with OrderlyProducer(namesrv=namesrv) as producer:
+    with patient_producer(namesrv) as producer:
         yield lambda body: producer.send(Message("orders", body, sharding_key="k"))
 
 

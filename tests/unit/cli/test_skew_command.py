@@ -7,11 +7,12 @@ import json
 import pytest
 import yaml
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.cli.root import run
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.parked_key import key_tag
 from orderly.testing.fake.faults import Fail, Fault
+from tests.support.waiting import patient_producer
 
 EVIL = "\x1b[2Jhot\n"
 
@@ -20,7 +21,7 @@ EVIL = "\x1b[2Jhot\n"
 def orders(orderly_fake):
     """Of four queues; 60 messages of one key and 140 others."""
     orderly_fake.create_topic("orders", queues=4)
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+    with patient_producer(orderly_fake.namesrv) as producer:
         for key in [EVIL] * 60 + [f"k{number}" for number in range(140)]:
             producer.send(Message("orders", b"x", sharding_key=key))
 
@@ -68,7 +69,7 @@ def test_it_reads_and_shows_no_more_than_asked_for(skew):
 
 
 def test_a_key_in_several_queues_is_told(skew, orderly_fake):
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+    with patient_producer(orderly_fake.namesrv) as producer:
         for at in range(4):
             message = Message("orders", b"x", sharding_key=EVIL)
             producer.send(message, selector=lambda queues, _, at: queues[at], arg=at)

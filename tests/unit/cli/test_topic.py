@@ -29,7 +29,7 @@ from orderly.protocol.heartbeat import (
     encode_heartbeat,
 )
 from orderly.testing.fake.broker import FakeBroker
-from tests.support.waiting import eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 QUICK = ("--observe", "0.1s", "--idle", "0.2s", "--timeout", "30s", "--yes")
 IMPATIENT = ("--observe", "0.1s", "--idle", "0.2s", "--timeout", "0.1s", "--yes")
@@ -70,7 +70,7 @@ def grow(fake, topic, capsys):
 
 
 def fill(fake, topic, count=20):
-    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+    with patient_producer(fake.namesrv) as producer:
         for n in range(count):
             producer.send(Message(topic, b"%d" % n, sharding_key=f"k{n % 10}"))
 
@@ -111,7 +111,7 @@ def test_it_waits_for_the_group_and_tells_the_new_pin(fake, client, topic, grow)
         eventually(lambda: settings(client, topic) == {(2, 2, 4)}, within=60)
         release.set()
 
-    consumer = OrderlyConsumer(f"g-{topic}"[:100], handle, namesrv=fake.namesrv, config=FROM_FIRST)
+    consumer = OrderlyConsumer(f"g-{topic}"[:100], handle, client=client, config=FROM_FIRST)
     with consumer.subscribe(topic):
         threading.Thread(target=go_on_when_closed, daemon=True).start()
         code, out, err = grow(4, *QUICK)
@@ -203,21 +203,17 @@ def test_a_topic_that_was_closed_before_is_said_to_be_closed_again(fake, client,
     assert settings(client, topic) == {(2, 2, 4)}
 
 
-def test_a_topic_that_is_written_to_is_left_alone(fake, client, topic, grow):
-    with OrderlyProducer(namesrv=fake.namesrv) as producer:
-        stop, under_way = threading.Event(), threading.Event()
+def test_a_topic_that_is_written_to_is_left_alone(fake, client, topic, grow, monkeypatch):
+    with patient_producer(fake.namesrv) as producer:
 
-        def write():
-            while not stop.is_set():
-                producer.send(Message(topic, b"x", sharding_key="k"))
-                under_way.set()
+        def write(seconds):
+            """What happens while it watches."""
+            assert seconds == 1.0
+            producer.send(Message(topic, b"x", sharding_key="k"))
 
-        writer = threading.Thread(target=write, daemon=True)
-        writer.start()
-        assert under_way.wait(60)
+        clock = SimpleNamespace(sleep=write, monotonic=time.monotonic)
+        monkeypatch.setattr(topic_growth, "time", clock)
         code, _, err = grow(4, "--observe", "1s", "--yes")
-        stop.set()
-        writer.join(30)
     assert code == 3
     assert "the topic still gets messages" in err
     assert settings(client, topic) == {(2, 2, 6)}
@@ -231,7 +227,7 @@ def test_parked_keys_are_waited_for(fake, client, topic, grow):
     def handle(messages, context):
         return Park("not now") if context.key == "k3" else Ack()
 
-    consumer = OrderlyConsumer(group, handle, namesrv=fake.namesrv, config=BY_KEY)
+    consumer = OrderlyConsumer(group, handle, client=client, config=BY_KEY)
     with consumer.subscribe(topic):
         eventually(lambda: not behind(grow), every=0.1)
         code, _, err = grow(4, *IMPATIENT)
@@ -249,7 +245,7 @@ def behind(grow):
 def test_state_topics_grow_first(fake, client, topic, grow):
     fill(fake, topic, 10)
     group = f"s-{topic}"[:90]
-    consumer = OrderlyConsumer(group, lambda *_: Ack(), namesrv=fake.namesrv, config=BY_KEY)
+    consumer = OrderlyConsumer(group, lambda *_: Ack(), client=client, config=BY_KEY)
     with consumer.subscribe(topic):
         pass
     assert grow(3, *QUICK, "--ignore-group", group)[0] == 0
@@ -289,7 +285,7 @@ def test_where_proxies_keep_old_routes_it_waits_longer(client, fake):
     assert topic_growth.quiet_needed(client) == topic_growth.QUIET == 35.0
     fake.create_topic(PROXY_TOPIC, queues=1)
     assert topic_growth.quiet_needed(client) == topic_growth.QUIET, "none has listed a client yet"
-    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+    with patient_producer(fake.namesrv) as producer:
         producer.send(Message(PROXY_TOPIC, b"a heartbeat"))
     # 300 s for which one keeps a route that nobody asks for, and 30 s between two of a producer.
     assert topic_growth.quiet_needed(client) == topic_growth.BEHIND_PROXIES >= 330
@@ -302,7 +298,7 @@ def test_who_is_behind_a_proxy_is_not_known_so_a_topic_stays(client, fake, topic
     client.brokers.update_offset("g", queue, 0)
     delete = ["topic", "delete", topic, "--yes", "--namesrv", fake.namesrv]
     fake.create_topic(PROXY_TOPIC, queues=1)
-    with OrderlyProducer(namesrv=fake.namesrv) as producer:
+    with patient_producer(fake.namesrv) as producer:
         producer.send(Message(PROXY_TOPIC, b"a heartbeat"))
     assert run(delete) == 3
     assert "an unknown number of members of g" in capsys.readouterr().err

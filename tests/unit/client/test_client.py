@@ -48,7 +48,7 @@ def test_no_name_server_at_all(monkeypatch):
 def test_a_client_made_and_not_started_leaves_no_thread(new_client):
     before = threads()
     client = new_client()
-    assert threads() == before
+    assert threads() <= before, "those of earlier tests may end late"
     client.close()
 
 
@@ -69,9 +69,9 @@ def test_close_ends_all_threads_and_connections_and_is_idempotent(new_client, br
         client.routes.get("orders")
         client.heartbeat.heartbeat_now()
         client.schedule.after(3600, lambda: None)
-        assert threads() > before
+        assert threads() - before
     client.close()
-    assert threads() == before
+    assert threads() <= before
 
 
 def test_close_leaves_all_groups_before_it_disconnects(new_client, broker):

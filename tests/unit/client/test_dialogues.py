@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from orderly import Client
 from orderly.client.broker import PullQuery
 from orderly.client.dialogues import performer
 from orderly.errors import OrderlyError
@@ -25,6 +24,7 @@ from orderly.protocol.state_record import Confirm, encode_record
 from orderly.testing.fake.broker import FakeBroker
 from tests.support.consuming import unique
 from tests.support.messages import message
+from tests.support.waiting import patient_client
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def broker():
 
 @pytest.fixture
 def client(broker):
-    with Client(namesrv=broker.namesrv) as client:
+    with patient_client(broker.namesrv) as client:
         yield client
 
 

@@ -29,7 +29,7 @@ def three(new_server, new_client):
     servers = [new_server() for _ in range(3)]
     for number, server in enumerate(servers):
         server.on(TOPICS, body=topics(f"topic-{number}"))
-    client = new_client(";".join(s.address for s in servers), request_timeout=3.0)
+    client = new_client(";".join(s.address for s in servers))
     return servers, client.name_servers
 
 

@@ -245,9 +245,9 @@ def test_what_blocks_needs_no_thread_of_the_loops_executor():
         pool = ThreadPoolExecutor(1)
         loop = asyncio.get_running_loop()
         loop.set_default_executor(pool)
-        busy = loop.run_in_executor(None, blocked.wait, 10)
+        busy = loop.run_in_executor(None, blocked.wait, 120)
         try:
-            return await asyncio.wait_for(_in_thread(lambda: "done"), 5)
+            return await asyncio.wait_for(_in_thread(lambda: "done"), 30)
         finally:
             blocked.set()
             await busy

@@ -95,7 +95,7 @@ def cancelled_when_it_waits(calls, context, handle, *, more=lambda _: None):
         calls.cancel(call)
         calls.cancel(call)
         more(task)
-        return await asyncio.wait_for(task, 5)
+        return await asyncio.wait_for(task, 30)
 
     return asyncio.run(main())
 

@@ -316,12 +316,12 @@ def test_a_reader_never_waits_for_the_disk(make, monkeypatch):
 
     def slow(_):
         writing.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
 
     monkeypatch.setattr(offsets_module, "sync_folder", slow)
     writer = threading.Thread(target=offsets.put, args=(Q, 6))
     writer.start()
-    assert writing.wait(10)
+    assert writing.wait(30)
     assert offsets.get(Q) == 5
     go_on.set()
     writer.join()

@@ -144,8 +144,13 @@ def finished(held, offset):
 
 
 def test_one_at_a_time_over_all_queues_and_each_has_its_turns(setting):
+    setting.slow = (0, 0)  # until all the others want their turn
     holds = [setting.hold(queue, "abcde", Crashes(2)) for queue in QUEUES]
-    setting.start(*holds)
+    setting.start(holds[0])
+    eventually(lambda: setting.running == [(0, 0)])
+    setting.start(*holds[1:])
+    eventually(lambda: len(setting.engine._suspect_runs._waiting) == 3)
+    setting.gate.set()
     for held in holds:
         finished(held, 5)
     assert setting.most == 1
@@ -167,10 +172,12 @@ def test_a_queue_without_suspects_does_not_wait_for_another_ones(setting):
 
 
 def test_after_the_loop_keys_run_side_by_side_again(setting):
+    setting.slow = (0, 1)
     held = setting.hold(QUEUES[0], "abcdefgh", Crashes(2), end=1)
     setting.start(held)
+    eventually(lambda: setting.most > 1)
+    setting.gate.set()
     finished(held, 8)
-    assert setting.most > 1
     assert [event[2] for event in setting.tried()] == [0, None]
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from orderly import OrderlyProducer
 from orderly.monitoring.parked import ParkedMessages
 from tests.support.owners import HandOwner
 from tests.support.programs import browser_is_wanted
-from tests.support.waiting import patient_client
+from tests.support.waiting import patient_client, patient_producer
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def client(orderly_fake):
 
 @pytest.fixture
 def new_owner(orderly_fake, client):
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+    with patient_producer(orderly_fake.namesrv) as producer:
 
         def make(topic="orders", by=client):
             orderly_fake.create_topic(topic, queues=1)

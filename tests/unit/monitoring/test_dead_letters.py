@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer
 from orderly import DeadLetter as Reject
 from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
 from orderly.model import MessageQueue, Permission
@@ -13,7 +13,7 @@ from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import Fail, Fault
 from tests.support.messages import message
-from tests.support.waiting import eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 @pytest.fixture
@@ -26,18 +26,17 @@ def client(orderly_fake):
 def letters(orderly_fake, client):
     """The dead letters of a group that rejected 0, 1, 2, 3 of the keys k0 and k1."""
     orderly_fake.create_topic("orders", queues=2)
-    with OrderlyProducer(namesrv=orderly_fake.namesrv) as producer:
+    with patient_producer(orderly_fake.namesrv) as producer:
         for number in range(4):
             producer.send(
                 Message("orders", b"%d" % number, f"k{number % 2}", properties={"p": "1"})
             )
     config = ConsumerConfig(consume_from="first")
-    consumer = OrderlyConsumer(
-        "shipping", lambda *_: Reject("no"), namesrv=orderly_fake.namesrv, config=config
-    )
     dead = DeadLetters(client, "shipping")
-    with consumer.subscribe("orders"):
-        eventually(lambda: len(dead.list()) == 4)
+    with patient_client(orderly_fake.namesrv) as own:
+        consumer = OrderlyConsumer("shipping", lambda *_: Reject("no"), client=own, config=config)
+        with consumer.subscribe("orders"):
+            eventually(lambda: len(dead.list()) == 4)
     return dead.list()
 
 
@@ -103,9 +102,7 @@ def test_sent_again_they_keep_that_order_by_key(orderly_fake, client, letters):
         seen.extend((m.sharding_key, m.body) for m in messages)
         return Ack()
 
-    with OrderlyConsumer("other", see, namesrv=orderly_fake.namesrv, config=config).subscribe(
-        "orders"
-    ):
+    with OrderlyConsumer("other", see, client=client, config=config).subscribe("orders"):
         eventually(lambda: len(seen) == 8)
     assert [body for key, body in seen if key == "k0"] == [b"0", b"2", b"0", b"2"]
 
@@ -169,9 +166,7 @@ def test_a_member_that_is_online_shows_what_its_group_consumes(orderly_fake, cli
     dead = DeadLetters(client, "packing")
     found = letter(RETRY_TOPIC="orders")
     assert len(dead.plan([found]).refused) == 1
-    with OrderlyConsumer("packing", lambda *_: Ack(), namesrv=orderly_fake.namesrv).subscribe(
-        "orders"
-    ):
+    with OrderlyConsumer("packing", lambda *_: Ack(), client=client).subscribe("orders"):
         eventually(lambda: dead.plan([found]).due == (("orders", found),))
 
 

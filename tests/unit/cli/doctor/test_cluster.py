@@ -2,7 +2,6 @@
 
 import pytest
 
-from orderly import Client
 from orderly.cli.doctor.cluster import Replica, look_at_brokers, release_finding
 from orderly.cli.root import run
 from orderly.model import BrokerData
@@ -11,6 +10,7 @@ from orderly.protocol.statistics import OWN_RESETS
 from orderly.testing import FakeBroker
 from orderly.testing.fake import administration
 from orderly.testing.fake.faults import Fail, Fault
+from tests.support.waiting import patient_client
 
 NOBODY = "127.0.0.1:1"
 BEFORE_5_0 = [
@@ -124,7 +124,7 @@ def test_a_cluster_without_brokers_is_critical(doctor, fake):
 
 def test_a_broker_without_a_master_is_critical_and_a_silent_slave_a_warning():
     brokers = {"broker-a": BrokerData("broker-a", "cluster", {1: NOBODY})}
-    with Client(namesrv=NOBODY) as client:
+    with patient_client(NOBODY) as client:
         found, _ = look_at_brokers(client, brokers)
     assert [(it.part, it.state.value) for it in found] == [
         ("broker-a", "CRITICAL"),
@@ -236,7 +236,7 @@ def test_nothing_is_joined_and_nothing_made(doctor, client_of_fake):
 
 @pytest.fixture
 def client_of_fake(fake):
-    with Client(namesrv=fake.namesrv) as client:
+    with patient_client(fake.namesrv) as client:
         yield client
 
 

@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from orderly import Client, ConsumerConfig, OrderlyConsumer
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.errors import OrderlyError
 from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.testing import FakeBroker
 from orderly.testing.fake.faults import Fail, Fault
 from tests.support.brokers import broker_setting, set_group, set_topic
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 GROUP, TOPIC = "shipping", "orders"
 
@@ -29,7 +29,7 @@ def fake(monkeypatch):
 
 @pytest.fixture
 def client(fake):
-    with Client(namesrv=fake.namesrv) as client:
+    with patient_client(fake.namesrv) as client:
         yield client
 
 

@@ -180,7 +180,7 @@ def connect(server, timeouts, security):
         connection = Connection(
             server.address,
             timeouts=timeouts,
-            connect_timeout=2.0,
+            connect_timeout=SOON,  # a handshake is in it
             max_frame=max_frame,
             on_request=on_request,
             on_close=on_close,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SOON = 30.0  # a hang is what is looked for
+SOON = 120.0  # a hang is what is looked for
 
 PARENT = """
 import os

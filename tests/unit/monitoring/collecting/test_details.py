@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from orderly import Client, OrderlyProducer
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.pipeline import RequestLimits
 from orderly.model import MessageQueue
@@ -22,14 +21,14 @@ from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import QueueInfo, QueueReport, RunningInfo, report_texts
 from orderly.testing.fake.faults import Fail, Fault
 from tests.support.owners import HandOwner
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 ASKED = {Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_CONSUMER_RUNNING_INFO,
          Code.QUERY_CONSUME_TIME_SPAN, Code.QUERY_CONSUME_QUEUE,
          Code.VIEW_MESSAGE_BY_ID}  # fmt: skip
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ORDERED = {"PROP_CONSUMEORDERLY": "true"}
-SHORT = 4.0  # seconds: where somebody keeps silent, and others must answer in time
+SHORT = 6.0  # seconds: where somebody keeps silent, and others must answer in time
 
 
 class Watch:
@@ -63,7 +62,7 @@ def member(fakes):
 
     def member(info, group="pay"):
         everything = Subscription("orders", version=1)
-        client = Client(namesrv=fakes.namesrv).start()
+        client = patient_client(fakes.namesrv).start()
         clients.append(client)
         client.heartbeat.register_consumer(
             group,
@@ -154,7 +153,7 @@ def test_a_member_that_left_takes_what_it_told_along(pay, client, member):
     assert watch.of().running == {}, "there is no budget to ask it"
     watch = Watch(client)
     (name,) = watch.of().running
-    other = Client(namesrv=client.config.namesrv)
+    other = patient_client(client.config.namesrv)
     other.close()
     assert watch.of().running.keys() == {name}
 
@@ -346,7 +345,7 @@ def owner(fakes, world):
     world.topic("keyed", read=1, brokers=["broker-a"])
     for topic in (state_topic("ship", "keyed"), park_topic("ship", "keyed")):
         world.topic(topic, read=1)
-    with Client(namesrv=fakes.namesrv) as client, OrderlyProducer(client=client) as producer:
+    with patient_client(fakes.namesrv) as client, patient_producer(client=client) as producer:
         owner = HandOwner(client, producer, "ship", "keyed").take()
         owner.park("a", b"one", b"two", b"three", reason="poison", attempts=2)
         owner.record()

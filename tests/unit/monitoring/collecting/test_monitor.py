@@ -162,7 +162,7 @@ def test_a_broker_that_falls_silent_is_told_of_once_and_so_is_its_return(
         ]
 
     caplog.set_level("INFO", "orderly.monitoring")
-    short = ScanSettings(deadline=60.0, limits=RequestLimits(patience=4.0))
+    short = ScanSettings(deadline=60.0, limits=RequestLimits(patience=6.0))
     watching = Monitor(Collector(client, settings=short), Backlog())
     watching._round()
     fakes.pause_broker("broker-b")

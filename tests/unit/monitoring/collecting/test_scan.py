@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from orderly import Client
 from orderly.client.pipeline import RequestLimits
 from orderly.errors import NameServerUnavailable
 from orderly.model import MessageQueue
@@ -16,6 +15,7 @@ from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.codes import ResponseCode
 from orderly.testing.fake.faults import DropRequest, Fail, Fault
+from tests.support.waiting import patient_client
 
 SHORT = 4.0  # seconds: where a broker keeps silent, and the other must answer in time
 PAIR = ("pay", "orders")
@@ -239,7 +239,7 @@ def test_the_retention_is_asked_for_once_and_kept(orders, world, collector):
 
 def test_a_client_that_runs_and_scans_sends_no_heartbeat(orders, world, fakes):
     counts = world.count()
-    with Client(namesrv=fakes.namesrv) as started:
+    with patient_client(fakes.namesrv) as started:
         Collector(started).scan()
         started.heartbeat.heartbeat_now()
     assert counts[Code.HEART_BEAT] == 0

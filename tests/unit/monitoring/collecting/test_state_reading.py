@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from orderly import Client, OrderlyProducer
 from orderly.monitoring.backlog.reading import NEVER, QueueRecord
 from orderly.monitoring.collecting import generations
 from orderly.monitoring.collecting.assembly import ScannedQueue, queues_by_key
@@ -29,6 +28,7 @@ from orderly.testing.fake.faults import Fail, Fault
 from tests.support.brokers import delete_topic
 from tests.support.owners import HandOwner
 from tests.support.snapshots import queue, scan_of
+from tests.support.waiting import patient_client, patient_producer
 
 STATE = state_topic("g", "orders")
 PARKED = (ParkedKey("bad", 3, 0, 2, 200),)
@@ -297,7 +297,7 @@ def owner(fakes, world):
     for topic in (state_topic("ship", "orders"), park_topic("ship", "orders")):
         world.topic(topic, read=1)
     world.store("orders", 0, 4, at=OLD)
-    with Client(namesrv=fakes.namesrv) as client, OrderlyProducer(client=client) as producer:
+    with patient_client(fakes.namesrv) as client, patient_producer(client=client) as producer:
         world.commit("ship", "orders", {0: 4})
         owner = HandOwner(client, producer, "ship", "orders").take()
         owner.hand_on()

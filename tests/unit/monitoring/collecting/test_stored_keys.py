@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly import Message, OrderlyProducer
+from orderly import Message
 from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
 from orderly.monitoring.collecting.stored_keys import newest, read_keys
 from orderly.protocol.codes import RequestCode as Code
 from orderly.testing.fake.faults import DropResponse, Fail, Fault
+from tests.support.waiting import patient_producer
 
 READS = {
     Code.GET_ROUTEINFO_BY_TOPIC,
@@ -26,7 +27,7 @@ READS = {
 def send(fakes, world):
     """Topic `orders` of two queues on each broker; sends messages with these keys."""
     world.topic("orders")
-    with OrderlyProducer(namesrv=fakes.namesrv) as producer:
+    with patient_producer(fakes.namesrv) as producer:
 
         def send(*keys):
             for key in keys:

@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from orderly import Client
 from orderly.client.pipeline import RequestLimits
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.collecting.budgets import Budgets
@@ -13,6 +12,7 @@ from orderly.monitoring.collecting.selection import Selection
 from orderly.monitoring.collecting.survey import survey
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.heartbeat import Subscription
+from tests.support.waiting import patient_client
 
 ONE = Selection(groups=("pay",))
 PATIENT = ScanSettings(60.0, RequestLimits(patience=10.0))
@@ -34,14 +34,14 @@ def test_one_survey_measures_and_judges(orders, client):
 
 
 def test_an_unknown_group_is_not_in_it(orders, client):
-    snapshot = survey(client, Selection(groups=("typo",)))
+    snapshot = survey(client, Selection(groups=("typo",)), settings=PATIENT)
     assert snapshot.groups == {}
     assert not any(broker.error for broker in snapshot.brokers.values())
 
 
 def test_one_broker_of_two_down_is_unknown_and_the_rest_measured(orders, fakes, client):
     fakes.pause_broker("broker-b")
-    snapshot = survey(client, ONE, settings=ScanSettings(60.0, RequestLimits(patience=4.0)))
+    snapshot = survey(client, ONE, settings=ScanSettings(60.0, RequestLimits(patience=6.0)))
     states = {row.queue.broker_name: row.state for row in snapshot.rows()}
     assert states == {"broker-a": QueueState.OK, "broker-b": QueueState.UNKNOWN}
     assert snapshot.brokers["broker-b"].error
@@ -60,14 +60,14 @@ def test_one_group_costs_its_topic_and_a_few_requests(orders, world, client):
 
 def test_several_samples_are_so_far_apart_and_give_rates(orders, client):
     began = time.monotonic()
-    snapshot = survey(client, ONE, samples=3, interval=0.1)
+    snapshot = survey(client, ONE, settings=PATIENT, samples=3, interval=0.1)
     assert time.monotonic() - began >= 0.2
     assert snapshot.window > 0
 
 
 def test_a_topic_consumed_and_never_committed_is_found_in_one_survey(orders, world, fakes, client):
     world.topic("refunds")
-    with Client(namesrv=fakes.namesrv) as member:
+    with patient_client(fakes.namesrv) as member:
         for topic in ("orders", "refunds"):
             member.routes.get(topic)
         member.heartbeat.register_consumer(
@@ -76,5 +76,6 @@ def test_a_topic_consumed_and_never_committed_is_found_in_one_survey(orders, wor
             on_members_changed=list,
         )
         member.heartbeat.heartbeat_now()
-        snapshot = survey(client, Selection(groups=("refund",)), budgets=Budgets())
+        chosen = Selection(groups=("refund",))
+        snapshot = survey(client, chosen, settings=PATIENT, budgets=Budgets())
     assert {(row.queue.topic, row.committed) for row in snapshot.rows()} == {("refunds", None)}

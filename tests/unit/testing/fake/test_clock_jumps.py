@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from orderly import Client, MessageQueue
+from orderly import MessageQueue
 from orderly.client.broker import PullQuery
 from orderly.errors import LifecycleError
 from orderly.protocol.codes import RequestCode
@@ -15,7 +15,7 @@ from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.send import SendMessage
 from orderly.testing import Delay, FakeBroker, Fault
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 HOUR = 3600.0
@@ -29,7 +29,7 @@ def broker(orderly_fake):
 
 @pytest.fixture
 def clients(broker):
-    made = [Client(namesrv=broker.namesrv) for _ in range(2)]
+    made = [patient_client(broker.namesrv) for _ in range(2)]
     yield made
     for client in made:
         client.close()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from orderly import Client, Message, MessageQueue, OrderlyProducer
+from orderly import Message, MessageQueue
 from orderly.client.broker import PullQuery
 from orderly.errors import (
     BrokerBusy,
@@ -26,7 +26,8 @@ from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.send import SendMessage
 from orderly.testing import Cut, Delay, DropRequest, DropResponse, Fail, FakeBroker, Fault
-from tests.support.waiting import eventually
+from tests.support.consuming import unique
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -42,7 +43,7 @@ def new_client(broker):
     clients = []
 
     def new():
-        clients.append(Client(namesrv=broker.namesrv))
+        clients.append(patient_client(broker.namesrv))
         return clients[-1]
 
     yield new
@@ -55,8 +56,8 @@ def client(new_client):
     return new_client()
 
 
-def lock(client, timeout=30.0):
-    return client.brokers.lock_queues("g", "broker-a", [QUEUE], timeout=timeout) == {QUEUE}
+def lock(client, timeout=30.0, group="g"):
+    return client.brokers.lock_queues(group, "broker-a", [QUEUE], timeout=timeout) == {QUEUE}
 
 
 # --- life --------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ def test_bad_topics_and_unknown_brokers_are_refused(broker):
 def test_several_brokers_share_a_topic():
     with FakeBroker(brokers=("broker-a", "broker-b")) as broker:
         broker.create_topic("orders", queues=2)
-        with Client(namesrv=broker.namesrv) as client:
+        with patient_client(broker.namesrv) as client:
             assert len(client.routes.get("orders").write_queues()) == 4
             broker.kill_broker("broker-b")
             assert len(client.name_servers.route("orders").write_queues()) == 2
@@ -120,7 +121,7 @@ def test_several_brokers_share_a_topic():
 
 def test_a_killed_broker_cuts_its_connections_and_comes_back_without_locks(broker, new_client):
     first, second = new_client(), new_client()
-    with OrderlyProducer(client=first) as producer:
+    with patient_producer(client=first) as producer:
         result = producer.send(Message("orders", b"1", sharding_key="k"))
     assert lock(first)
     assert not lock(second)
@@ -190,13 +191,19 @@ def test_a_scripted_fault_happens_once(action, error, free, broker, new_client):
 
 def test_a_delayed_request_is_overtaken(broker, new_client):
     first, second = new_client(), new_client()
-    broker.script(Fault(RequestCode.LOCK_BATCH_MQ, Delay(3.0)))
-    began = time.monotonic()
-    with pytest.raises(RequestTimeout):
-        lock(first, timeout=0.05)
-    assert lock(second)
+
+    def asked():  # anew, where the machine stalls until the delay is over
+        group, began = unique("g"), time.monotonic()
+        broker.script(Fault(RequestCode.LOCK_BATCH_MQ, Delay(3.0)))
+        with pytest.raises(RequestTimeout):
+            lock(first, 0.05, group)
+        granted = lock(second, group=group)
+        return time.monotonic() - began < 3.0 and (granted, group, began)
+
+    granted, group, began = eventually(asked)
+    assert granted
     eventually(lambda: time.monotonic() > began + 3.1)
-    assert not lock(first), "it came too late"
+    assert not lock(first, group=group), "it came too late"
 
 
 def test_a_script_is_cleared(broker, client):
@@ -215,7 +222,7 @@ def test_a_broken_frame_ends_only_its_connection(broker, client):
 
 
 def test_a_client_that_does_not_read_holds_nobody_up(broker, client):
-    with OrderlyProducer(client=client) as producer:
+    with patient_producer(client=client) as producer:
         queue = producer.send(
             Message("orders", random.Random(1).randbytes(200_000), sharding_key="k")
         ).queue
