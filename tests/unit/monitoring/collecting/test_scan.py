@@ -17,7 +17,7 @@ from orderly.protocol.codes import ResponseCode
 from orderly.testing.fake.faults import DropRequest, Fail, Fault
 from tests.support.waiting import patient_client
 
-SHORT = 4.0  # seconds: where a broker keeps silent, and the other must answer in time
+SHORT = 6.0  # seconds: where a broker keeps silent, and the other must answer in time
 PAIR = ("pay", "orders")
 
 
