@@ -1,5 +1,6 @@
 """What a consumer says of itself: each queue's reason, its health, its running info."""
 
+import re
 import time
 from types import SimpleNamespace
 
@@ -78,7 +79,8 @@ def test_a_handler_over_its_time_makes_it_dead(reason, insight, rebalancer, sess
         held.owned.drop(reason)
     health = insight.health("running")
     assert not health.live
-    assert health.reasons[0].startswith(f"{held.queue}: a handler has been running for 900 s")
+    said = rf"{re.escape(str(held.queue))}: a handler has been running for 9\d\d s"
+    assert re.match(said, health.reasons[0])
 
 
 class Running:
@@ -141,7 +143,7 @@ def test_the_running_info_has_each_queue(allowed, insight, rebalancer, session, 
     assert set(info.queues) == set(queues)
     queue = info.queues[held.queue]
     assert (queue.in_hand_count, queue.cached_count, queue.locked) == (1, 0, True)
-    assert abs(queue.last_consume_time - time.time()) < 5
+    assert abs(queue.last_consume_time - time.time()) < 60
     assert ("test_introspection" in info.jstack) is allowed
     assert insight.running_info(False).jstack == ""
 

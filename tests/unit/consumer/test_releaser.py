@@ -1,5 +1,7 @@
 """Giving queues up: handlers end first, then the offset is saved, then the lock is given back."""
 
+import re
+
 import pytest
 
 from orderly.clock import now
@@ -94,7 +96,8 @@ def test_by_key_the_handler_is_named_by_what_it_is_ordered_by(
         releaser.release_idle()
     (line,) = [text for text in caplog.messages if "queue.release_overdue" in text]
     assert "key='first'" in line
-    assert "handler_running_seconds=7" in line
+    seconds = int(re.search(r"handler_running_seconds=(\d+)", line)[1])
+    assert 7 <= seconds < 60, "of the one that runs longest"
 
 
 def test_that_it_stays_locked_is_told_once_and_is_no_failed_release(busy, releaser, clock, caplog):
