@@ -5,10 +5,10 @@ import os
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, ConsumerConfig, ConsumeResult, OrderlyConsumer, Park
+from orderly import Ack, ConsumerConfig, ConsumeResult, Park
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
-from tests.support.waiting import await_visible, eventually
+from tests.support.waiting import await_visible, eventually, patient_consumer
 from tests.support.workers import park_unless_replayed
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -113,7 +113,7 @@ def test_worker_processes_park_and_release_too(
     producer, topic, parks, group, orderly_namesrv, closing
 ):
     config = ConsumerConfig(order="key", executor="process", concurrency=1, consume_from="first")
-    consumer = OrderlyConsumer(group, park_unless_replayed, namesrv=orderly_namesrv, config=config)
+    consumer = patient_consumer(group, park_unless_replayed, namesrv=orderly_namesrv, config=config)
     closing(consumer.subscribe(topic))
     stored = send_numbers(producer, topic, [BAD], 3)
     queue, offsets = stored[0].queue, [s.queue_offset for s in stored]

@@ -7,14 +7,14 @@ import urllib.request
 
 import pytest
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly import ConsumerConfig, ConsumeResult
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.probe import Probe
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Why
 from tests.support.brokers import take_lock_from
 from tests.support.consuming import Recorder, send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 KEY = "k"
 
@@ -165,7 +165,7 @@ def answer(probe, path):
 
 def test_the_probe_tells_the_consumers_life(producer, topic, orderly_namesrv, group, closing, held):
     config = ConsumerConfig(consume_from="first", consume_timeout=0.3)
-    consumer = OrderlyConsumer(group, Recorder(held), namesrv=orderly_namesrv, config=config)
+    consumer = patient_consumer(group, Recorder(held), namesrv=orderly_namesrv, config=config)
     consumer.subscribe(topic)
     probe = closing(Probe(0, consumer.health))
     assert answer(probe, "/live")[0] == 200

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, ConsumerConfig, Message, OrderlyProducer
 from orderly.consumer.runtime import Lifecycle
 from orderly.errors import LifecycleError
 from orderly.ordering.explain import Why
 from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 KEYS = [f"k{i}" for i in range(8)]
 COUNT = 5
@@ -25,7 +25,7 @@ def make(orderly_namesrv, topic, closing):
     def make(handler, group=None, **settings):
         config = ConsumerConfig(**{"consume_from": "first", "order": "key"} | settings)
         group = group or unique("group")
-        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        consumer = patient_consumer(group, handler, namesrv=orderly_namesrv, config=config)
         return consumer.subscribe(topic)
 
     return make

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Listener, Message, OrderlyConsumer, Suspend
+from orderly import Ack, ConsumerConfig, Listener, Message, Suspend
 from orderly.client.broker import BrokerCalls
 from orderly.errors import ConfigError
 from orderly.testing import NotDrained, run_until_drained
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 KEYS = ["a", "b", "c"]
 COUNT = 20
@@ -21,7 +21,7 @@ EARLIER, LATER = "a", "k"  # keys of queues 1 and 3
 def make(orderly_namesrv, topic, group):
     def make(handler, **settings):
         config = ConsumerConfig(**{"consume_from": "first"} | settings)
-        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        consumer = patient_consumer(group, handler, namesrv=orderly_namesrv, config=config)
         return consumer.subscribe(topic)
 
     return make
