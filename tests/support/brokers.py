@@ -19,7 +19,7 @@ from orderly.protocol.locks import lock_request
 from orderly.protocol.topics import CreateTopic, DeleteTopicInBroker, DeleteTopicInNameServer
 from orderly.testing import EmbeddedBroker, EmbeddedCluster
 from orderly.testing.ports import free_port
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 # --- leases ---------------------------------------------------------------------------------------
 # A broker whose queue locks run out sooner than after 60 s, and members in step with it.
@@ -469,6 +469,6 @@ def _ask_brokers(client, command, accept=(0,)):
 
 
 def _ask(client, address, command, accept=(0,)):
-    reply = client.connections.get(address).call(command, 5.0)
+    reply = client.connections.get(address).call(command, PATIENCE)
     assert reply.code in accept, reply.remark
     return reply
