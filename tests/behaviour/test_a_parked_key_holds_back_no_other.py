@@ -36,7 +36,7 @@ def committed(client, group, stored):
 def test_all_of_the_key_waits_in_order_and_the_offset_passes_it(
     act, producer, topic, start_group, client, group, parks
 ):
-    members = start_group(act, order="key", commit_interval=0.3)
+    members = start_group(act, order="key", commit_interval=0.3, patient=True)
     stored = send_numbers(producer, topic, KEYS, COUNT)
     of_bad = [s for place, s in enumerate(stored) if KEYS[place % len(KEYS)] == BAD]
     queue, offsets = of_bad[0].queue, [s.queue_offset for s in of_bad]
@@ -55,7 +55,7 @@ def test_all_of_the_key_waits_in_order_and_the_offset_passes_it(
 
 def test_it_is_told_by_an_event_by_explain_and_by_health(producer, topic, start_group, parks):
     with capture_logs() as logs:
-        members = start_group(park_the_bad_one, order="key")
+        members = start_group(park_the_bad_one, order="key", patient=True)
         stored = send_numbers(producer, topic, [BAD], 3)
         queue = stored[0].queue
         eventually(lambda: len(parks.parked(queue, BAD)) == 3)
@@ -84,7 +84,7 @@ def test_what_a_manual_commit_has_in_hand_is_parked_with_it(
         context.auto_commit = False
         return Park("third") if int(messages[0].body) == 2 else ConsumeResult.SUCCESS
 
-    members = start_group(keep_two_then_park, order="key", commit_interval=0.3)
+    members = start_group(keep_two_then_park, order="key", commit_interval=0.3, patient=True)
     stored = send_numbers(producer, topic, [BAD], 4)
     eventually(lambda: committed(client, group, stored))
     assert members.seen.numbers(BAD) == [0, 1, 2]
