@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
+from orderly import Client, ClientConfig, ConsumerConfig
 from orderly.cli.root import run
 from orderly.consumer import runtime
 from orderly.consumer.session import sharding_key
@@ -17,7 +17,13 @@ from orderly.ordering.allocation import averagely
 from tests.behaviour.behind_a_proxy import reason_for
 from tests.support.consuming import Group, recording, unique
 from tests.support.topics import ParkTopic, made_beforehand, make_state_topics
-from tests.support.waiting import eventually, patient_client, patient_producer
+from tests.support.waiting import (
+    PATIENCE,
+    eventually,
+    patient_client,
+    patient_consumer,
+    patient_producer,
+)
 
 
 def pytest_generate_tests(metafunc):
@@ -43,8 +49,9 @@ def producer(orderly_namesrv, closing):
 
 
 @pytest.fixture
-def orderly(operator_namesrv, capsys):
+def orderly(operator_namesrv, capsys, monkeypatch):
     """Run one command line, as an operator; returns (exit code, stdout, stderr), of it alone."""
+    monkeypatch.setenv("ORDERLY_REQUEST_TIMEOUT", str(PATIENCE))
 
     def call(*words):
         capsys.readouterr()
@@ -103,7 +110,8 @@ def state_topics(behind_proxy, client):
 def start_member(orderly_namesrv, topic, group, closing):
     """Start a member of the test's group; returns (consumer, recorder).
 
-    A patient one waits for every answer (`patient_client`): for tests that count calls.
+    A patient one waits for answers to its lock requests, too (`patient_client`): for tests that
+    count calls.
     """
 
     def start(
@@ -131,7 +139,7 @@ def start_member(orderly_namesrv, topic, group, closing):
             known = {"client": closing(patient_client(**known))}
         elif len(known) > 1:
             known = {"client": closing(Client(ClientConfig(**known)))}
-        consumer = OrderlyConsumer(
+        consumer = patient_consumer(
             group, recorder, config=config, hooks=hooks, allocate=allocate, key=key, **known
         )
         closing(consumer.subscribe(topic, tags, sql=sql))

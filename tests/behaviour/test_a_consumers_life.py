@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly import ConsumerConfig, ConsumeResult
 from orderly.errors import LifecycleError
 from tests.support.consuming import Recorder, send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 KEYS = [f"k{i}" for i in range(8)]
 
@@ -20,7 +20,7 @@ def make(orderly_namesrv, topic, group):
     def make(handler=None, **known):
         known = known or {"namesrv": orderly_namesrv}
         config = ConsumerConfig(consume_from="first", rebalance_interval=5)
-        consumer = OrderlyConsumer(group, handler or Recorder(), config=config, **known)
+        consumer = patient_consumer(group, handler or Recorder(), config=config, **known)
         return consumer.subscribe(topic)
 
     return make

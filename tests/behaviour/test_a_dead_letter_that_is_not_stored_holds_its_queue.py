@@ -33,7 +33,8 @@ def start_broken(start_member, broken):
     """A member whose sends of dead letters fail, and the list of those it tried."""
 
     def start(**settings):
-        member, seen = start_member(refuse, suspend=0.02, commit_interval=0.05, **settings)
+        settings = {"suspend": 0.02, "commit_interval": 0.05, "patient": True} | settings
+        member, seen = start_member(refuse, **settings)
         tried = []
         # On the instance: other clients of this process still send.
         brokers = member._client.brokers
@@ -75,7 +76,7 @@ def test_after_a_member_that_could_not_store_it_the_next_one_does(
     send_numbers(producer, topic, ["a"], 3)
     eventually(lambda: len(tried) >= 2, within=20)
     member.close()
-    _, seen = start_member(refuse)
+    _, seen = start_member(refuse, patient=True)
     eventually(lambda: 2 in seen.numbers("a"), within=20)
     assert seen.numbers("a") == [BAD, 2]
     assert dead_numbers(client, group, 1) == [BAD]

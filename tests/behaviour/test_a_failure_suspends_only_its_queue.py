@@ -6,7 +6,7 @@ import pytest
 
 from orderly import ConsumeResult
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import await_visible, eventually
 
 
 def fail_first(times, answer):
@@ -74,8 +74,11 @@ def test_suspension_lasts_as_long_as_asked(producer, topic, start_member):
     assert 0.65 <= again.started - failed.ended < 15
 
 
-def test_a_handler_cannot_lose_a_message_by_changing_its_batch(producer, topic, start_member):
+def test_a_handler_cannot_lose_a_message_by_changing_its_batch(
+    producer, topic, client, start_member
+):
     send_numbers(producer, topic, ["a"], 4)
+    await_visible(client)  # or the first batch is smaller than the second
     calls = []
 
     def greedy(messages, context):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from orderly import Ack, AsyncListener, ConsumerConfig, Listener, Message, OrderlyConsumer
+from orderly import Ack, AsyncListener, ConsumerConfig, Listener, Message
 from orderly.errors import ConfigError
 from orderly.testing import run_until_drained
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 from tests.support.workers import clock_in, clock_in_twice
 
 COUNT = 6
@@ -27,7 +27,7 @@ def sent(producer, topics):
 def make(orderly_namesrv, group):
     def make(handlers, **settings):
         config = ConsumerConfig(**{"consume_from": "first"} | settings)
-        return OrderlyConsumer(group, handlers, namesrv=orderly_namesrv, config=config)
+        return patient_consumer(group, handlers, namesrv=orderly_namesrv, config=config)
 
     return make
 

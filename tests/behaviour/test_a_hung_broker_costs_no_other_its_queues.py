@@ -10,12 +10,19 @@ import time
 import pytest
 import structlog
 
-from orderly import Client, ConsumerConfig, ConsumeResult, OrderlyConsumer, OrderlyProducer
+from orderly import (
+    Client,
+    ConsumerConfig,
+    ConsumeResult,
+    OrderlyConsumer,
+    OrderlyProducer,
+    ProducerConfig,
+)
 from orderly.errors import OrderlyError
 from orderly.ordering.allocation import by_circle
 from orderly.testing import FakeBroker
 from tests.support.consuming import first_deliveries, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, patient_client
 
 HANGS, GOES_ON = "broker-a", "broker-b"
 QUEUES = 20  # of each broker: as many as there are threads
@@ -59,7 +66,8 @@ def connect(brokers, closing):
 @pytest.fixture
 def setting(brokers, connect, closing):
     """A topic with messages in all queues: (topic, producer, keys at the broker that goes on)."""
-    topic, producer = unique("topic"), closing(OrderlyProducer(client=connect()))
+    config = ProducerConfig(send_timeout=PATIENCE)
+    topic, producer = unique("topic"), closing(OrderlyProducer(client=connect(), config=config))
     brokers.create_topic(topic, QUEUES)
     results = send_numbers(producer, topic, KEYS, 1)
     assert len({result.queue for result in results}) == 2 * QUEUES
@@ -111,7 +119,9 @@ def test_its_queues_stay_and_are_handled_and_committed_and_handed_on(
             send_numbers(producer, topic, keys, 1, first=number)
             eventually(lambda n=number: all(n in handler.noted[key] for key in keys), within=60)
             number += 1
-        assert {e["broker"] for e in events if e["event"] == "lock.lost"} == {HANGS}
+        lost = lambda: {e["broker"] for e in events if e["event"] == "lock.lost"}  # noqa: E731
+        eventually(lost)
+        assert lost() == {HANGS}
         assert len(at(GOES_ON, member)) == QUEUES
         for key in keys:  # a message that was sent again may be stored twice
             assert first_deliveries(handler.noted[key]) == list(range(number))
@@ -124,8 +134,8 @@ def test_its_queues_stay_and_are_handled_and_committed_and_handed_on(
 
 
 @pytest.fixture
-def client_of_test(connect):
-    return connect()
+def client_of_test(brokers, closing):
+    return closing(patient_client(brokers.namesrv))
 
 
 def all_committed(client, group, queue):

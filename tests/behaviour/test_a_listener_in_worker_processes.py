@@ -38,7 +38,7 @@ def test_poison_is_found_by_where_it_failed_and_a_death_is_a_failure(
 
     with structlog.testing.capture_logs() as events:
         settings = {"order": "key", "executor": "process", "concurrency": 2}
-        start_member(recorder=ship, **settings)
+        start_member(recorder=ship, patient=True, **settings)
         eventually(lambda: {c[1] for c in calls() if c[2] == "2"} == set(KEYS), within=30)
     found = {key: [int(n) for _, k, n in calls() if k == key] for key in KEYS}
     assert found == {"a": [0, 1, 2], "b": [0, 1, 1, 2], "c": [0, 1, 2], "d": [0, 1, 2]}

@@ -124,7 +124,8 @@ def test_extend_finds_out_what_no_round_has_found_yet(
             first.told.append(context.lost.is_set())
         return Ack()
 
-    owner, seen = start_member(act, lock_interval=14)  # the first round is after a second
+    # The first round is after a second.
+    owner, seen = start_member(act, lock_interval=14, patient=True)
     queue = send_numbers(producer, topic, ["a"], 2)[0].queue
     assert first.begun.wait(20)
     take_lock_from(client, owner.client_id, group, queue)

@@ -5,13 +5,16 @@ Java keeps the cache and goes on with it, also where another owner has got furth
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from orderly import clock
 from orderly.client.broker import BrokerCalls
 from orderly.consumer import ConsumerHooks
 from orderly.errors import RequestTimeout
 from orderly.ordering.explain import Why
+from tests.support.brokers import take_lock_from
 from tests.support.consuming import Blocking, send_numbers
 from tests.support.waiting import eventually
 
@@ -32,16 +35,6 @@ def hooks(told):
     return ConsumerHooks(**{name: noting(name) for name in ("assigned", "revoked", "lost")})
 
 
-def steal(group, queue, owner, thief):
-    """Take the queue's lock: only the owner's client id can free it (or 60 s of silence)."""
-
-    def stolen():
-        owner._client.brokers.unlock_queues(group, queue.broker_name, [queue])
-        return thief.brokers.lock_queues(group, queue.broker_name, [queue])
-
-    eventually(stolen)
-
-
 def why(consumer, queue):
     return next(e.why for e in consumer.explain() if e.queue == queue)
 
@@ -56,7 +49,7 @@ def test_nothing_below_the_new_owners_offset_comes_again(
         eventually(lambda: handler.running == {queue}, within=20)
         owner = next(c for c in members.consumers if queue in c.assignment)
         eventually(lambda: client.brokers.query_offset(group, queue) == 2)
-        steal(group, queue, owner, client)
+        take_lock_from(client, owner.client_id, group, queue)
         eventually(lambda: ("lost", queue) in told)
         assert why(owner, queue) is Why.LOCK_LOST
         assert queue not in owner.assignment
@@ -76,7 +69,7 @@ def test_the_other_queues_go_on_meanwhile(producer, topic, group, client, start_
     lost = first["a"]
     owner = next(c for c in members.consumers if lost in c.assignment)
     eventually(lambda: len(members.seen.deliveries) == 4, within=20)
-    steal(group, lost, owner, client)
+    take_lock_from(client, owner.client_id, group, lost)
     eventually(lambda: why(owner, lost) is Why.NOT_LOCKED)
     send_numbers(producer, topic, "abcd", 5, first=1)
     eventually(lambda: all(5 in members.seen.numbers(key) for key in "bcd"), within=20)
@@ -87,7 +80,6 @@ def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
     monkeypatch, producer, topic, group, client, told, hooks, start_group
 ):
     """The broker goes on answering pulls: it asks nobody for a lock."""
-    trust = 5.0  # seconds; a busy machine renews in time
     asked, asking, answers = BrokerCalls.lock_queues, threading.Lock(), True
 
     def ask(*args, **kwargs):
@@ -97,7 +89,10 @@ def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
         raise RequestTimeout("made by the test")
 
     monkeypatch.setattr(BrokerCalls, "lock_queues", ask)
-    members = start_group(hooks=hooks, lock_trust=trust, **OFTEN)
+    passed = [0.0]  # seconds that the leases' clock is ahead
+    ahead = SimpleNamespace(clock_gettime=lambda kind: time.clock_gettime(kind) + passed[0])
+    monkeypatch.setattr(clock, "time", ahead)
+    members = start_group(hooks=hooks, **OFTEN)
     seen = members.seen
     queues = [result.queue for result in send_numbers(producer, topic, "abcd", 1)]
     # Without a renewal nothing is saved either, and what was not saved would come again.
@@ -105,8 +100,7 @@ def test_nothing_is_handed_out_once_the_lock_was_not_renewed_in_time(
     assert len(seen.deliveries) == 4
     with asking:
         answers = False
-        expired = time.monotonic() + trust
-    eventually(lambda: time.monotonic() > expired)
+        passed[0] = members.consumers[0].config.lock_trust
     send_numbers(producer, topic, "abcd", 3, first=1)
     eventually(lambda: sum(name == "lost" for name, _ in told) >= 4)
     assert len(seen.deliveries) == 4

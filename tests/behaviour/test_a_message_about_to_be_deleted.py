@@ -110,7 +110,8 @@ def test_as_a_dead_letter_it_is_kept_and_its_queue_goes_on(
         context.auto_commit = False
         return answer
 
-    started = start_group(act, order=order, on_expiring="dead_letter", batch_size=2)
+    settings = {"on_expiring": "dead_letter", "batch_size": 2, "patient": True}
+    started = start_group(act, order=order, **settings)
     send_numbers(producer, topic, ["stuck"], COUNT)
     eventually(lambda: started.seen.numbers("stuck"))
     assert COUNT - 1 not in started.seen.numbers("stuck")

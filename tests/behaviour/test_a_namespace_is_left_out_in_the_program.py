@@ -1,17 +1,17 @@
 """Programs of a namespace use bare names; the broker, and members without it, see the full ones."""
 
-from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
 from orderly.protocol.topics import MessageType
 from tests.support.consuming import Recorder, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, patient_client
 
 
 def test_send_and_consume_by_bare_names(orderly_namesrv, group, client, closing, behind_proxy):
     name = unique("orders")
     kind = MessageType.MIXED if behind_proxy else None  # FIFO is for groups marked as ordered
     client.admin.create_topic(f"shop%{name}", 2, message_type=kind)
-    shop = closing(Client(ClientConfig(namesrv=orderly_namesrv, namespace="shop")))
-    producer = closing(OrderlyProducer(client=shop))
+    shop = closing(patient_client(orderly_namesrv, namespace="shop"))
+    producer = closing(OrderlyProducer(client=shop, config=ProducerConfig(send_timeout=PATIENCE)))
     results = send_numbers(producer, name, ["a", "b"], 3)
     assert {result.queue.topic for result in results} == {f"shop%{name}"}
 

@@ -5,10 +5,10 @@ import os
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, ConsumerConfig, ConsumeResult, OrderlyConsumer, Park
+from orderly import Ack, ConsumerConfig, ConsumeResult, Park
 from orderly.protocol.park_record import Parked
 from tests.support.consuming import send_numbers
-from tests.support.waiting import await_visible, eventually
+from tests.support.waiting import await_visible, eventually, patient_consumer
 from tests.support.workers import park_unless_replayed
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -36,7 +36,7 @@ def committed(client, group, stored):
 def test_all_of_the_key_waits_in_order_and_the_offset_passes_it(
     act, producer, topic, start_group, client, group, parks
 ):
-    members = start_group(act, order="key", commit_interval=0.3)
+    members = start_group(act, order="key", commit_interval=0.3, patient=True)
     stored = send_numbers(producer, topic, KEYS, COUNT)
     of_bad = [s for place, s in enumerate(stored) if KEYS[place % len(KEYS)] == BAD]
     queue, offsets = of_bad[0].queue, [s.queue_offset for s in of_bad]
@@ -55,7 +55,7 @@ def test_all_of_the_key_waits_in_order_and_the_offset_passes_it(
 
 def test_it_is_told_by_an_event_by_explain_and_by_health(producer, topic, start_group, parks):
     with capture_logs() as logs:
-        members = start_group(park_the_bad_one, order="key")
+        members = start_group(park_the_bad_one, order="key", patient=True)
         stored = send_numbers(producer, topic, [BAD], 3)
         queue = stored[0].queue
         eventually(lambda: len(parks.parked(queue, BAD)) == 3)
@@ -84,7 +84,7 @@ def test_what_a_manual_commit_has_in_hand_is_parked_with_it(
         context.auto_commit = False
         return Park("third") if int(messages[0].body) == 2 else ConsumeResult.SUCCESS
 
-    members = start_group(keep_two_then_park, order="key", commit_interval=0.3)
+    members = start_group(keep_two_then_park, order="key", commit_interval=0.3, patient=True)
     stored = send_numbers(producer, topic, [BAD], 4)
     eventually(lambda: committed(client, group, stored))
     assert members.seen.numbers(BAD) == [0, 1, 2]
@@ -113,7 +113,7 @@ def test_worker_processes_park_and_release_too(
     producer, topic, parks, group, orderly_namesrv, closing
 ):
     config = ConsumerConfig(order="key", executor="process", concurrency=1, consume_from="first")
-    consumer = OrderlyConsumer(group, park_unless_replayed, namesrv=orderly_namesrv, config=config)
+    consumer = patient_consumer(group, park_unless_replayed, namesrv=orderly_namesrv, config=config)
     closing(consumer.subscribe(topic))
     stored = send_numbers(producer, topic, [BAD], 3)
     queue, offsets = stored[0].queue, [s.queue_offset for s in stored]

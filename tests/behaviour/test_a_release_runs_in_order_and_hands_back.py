@@ -75,9 +75,11 @@ def test_live_traffic_waits_behind_what_is_replayed(
     account.mended = True
     account.may_begin.clear()
     identity = parks.command(queue, "release", BAD)
+    offsets += [s.queue_offset for s in send_numbers(producer, topic, [BAD], 1)]
+    eventually(lambda: parks.parked(queue, BAD) == offsets)
+    account.may_begin.set()
     while not any(r.done for r in parks.results(queue, identity)):  # it goes on all the time
         offsets += [s.queue_offset for s in send_numbers(producer, topic, [BAD], 1)]
-        account.may_begin.set()
     offsets += [s.queue_offset for s in send_numbers(producer, topic, [BAD], 3)]
     eventually(lambda: len(account.applied) >= len(offsets), within=30)
     assert account.applied == offsets, "each once, in order, across the hand-over"

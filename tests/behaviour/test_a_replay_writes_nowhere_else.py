@@ -45,7 +45,7 @@ def test_a_sender_does_not_choose_where_its_message_is_sent_again(
         topics.extend(message.topic for message in messages)
         return DeadLetter("no") if len(topics) == 1 else Ack()
 
-    start_member(reject_the_first)
+    start_member(reject_the_first, patient=True)
     send(b"0")
     dead = DeadLetters(client, group)
     (letter,) = eventually(dead.list)

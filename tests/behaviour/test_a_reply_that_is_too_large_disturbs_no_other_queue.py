@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from orderly import Ack, Client, ClientConfig, ConsumerConfig, OrderlyConsumer
+from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.client.broker import PullQuery
 from orderly.consumer import puller
 from orderly.errors import ReplyTooLarge
 from orderly.model import MessageQueue
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import send_raw
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 LIMIT = 64 * 1024  # bytes; the least that max_frame may be
 HALF = LIMIT // 2 + 1000
@@ -48,7 +48,7 @@ def consume(orderly_namesrv, topic, group, closing):
             seen.extend((m.queue.queue_id, m.queue_offset) for m in messages)
             return Ack()
 
-        client = closing(Client(ClientConfig(namesrv=orderly_namesrv, max_frame=max_frame)))
+        client = closing(patient_client(orderly_namesrv, max_frame=max_frame))
         config = ConsumerConfig(consume_from="first", pull_retry=0.1, **settings)
         consumer = OrderlyConsumer(group, handle, config=config, client=client)
         closing(consumer.subscribe(topic))
@@ -106,7 +106,7 @@ def test_a_reader_that_waits_for_its_reply_asks_for_fewer_too(
 ):
     for size in (HALF, HALF, LIMIT + 10):
         send(queues[0], size)
-    client = closing(Client(ClientConfig(namesrv=orderly_namesrv, max_frame=LIMIT)))
+    client = closing(patient_client(orderly_namesrv, max_frame=LIMIT))
     query = PullQuery(group, queues[0], 0, 32, Subscription(queues[0].topic), suspend=0)
     assert [m.queue_offset for m in client.brokers.pull_now(query).messages] == [0]
     with pytest.raises(ReplyTooLarge, match=f"the message of {queues[0]} at offset 2"):

@@ -42,8 +42,8 @@ def test_the_heir_starts_after_it(at, act, first, producer, topic, start_group, 
         members = start_group(handler, commit_interval=3600, suspend=30)
         send_numbers(producer, topic, KEYS, COUNT)
         eventually(lambda: len(handler.running) == 4, within=20)
-        heir, seen = start_member()
-        share = eventually(lambda: queues(heir, Why.NOT_LOCKED), within=20)
+        heir, seen = start_member(patient=True)
+        share = eventually(lambda: refused_share(heir), within=20)
         eventually(lambda: share <= leaving(members.consumers), within=20)
     expected = len(share) * (COUNT - first)
     eventually(lambda: len(seen.deliveries) >= expected, within=20)
@@ -53,6 +53,12 @@ def test_the_heir_starts_after_it(at, act, first, producer, topic, start_group, 
 
 def queues(consumer, why):
     return {e.queue for e in consumer.explain() if e.why is why}
+
+
+def refused_share(consumer):
+    """Its share, once all of it was refused."""
+    told = {e.queue: e.why for e in consumer.explain() if e.why is not Why.NOT_OWNED}
+    return set(told) if set(told.values()) == {Why.NOT_LOCKED} else None
 
 
 def leaving(consumers):

@@ -37,13 +37,14 @@ def outlast(events, handler, producer, topic, group, client, start_member):
     def outlast(members, hold, **settings):
         send_numbers(producer, topic, KEYS, 2)
         eventually(lambda: len(handler.running) == 4, within=20)
-        newcomer, _ = start_member(recorder=members.seen, **settings)
-        share = eventually(lambda: waiting_for(newcomer), within=20)
+        # A patient one: it asks for the lock all the time, and knows no reason if no answer comes.
+        newcomer, _ = start_member(recorder=members.seen, patient=True, **settings)
+        share = eventually(lambda: refused_share(newcomer), within=20)
         eventually(lambda: leaving(members).keys() >= share, within=20)
         until = time.monotonic() + hold
 
         def undisturbed():
-            assert share == waiting_for(newcomer)
+            assert share == refused_share(newcomer)
             assert leaving(members).keys() >= share
             assert not client.brokers.lock_queues(group, "broker-a", share)
             return time.monotonic() > until
@@ -59,8 +60,10 @@ def outlast(events, handler, producer, topic, group, client, start_member):
     return outlast
 
 
-def waiting_for(newcomer):
-    return {e.queue for e in newcomer.explain() if e.why is Why.NOT_LOCKED}
+def refused_share(newcomer):
+    """Its share, if all of it was refused."""
+    told = {e.queue: e.why for e in newcomer.explain() if e.why is not Why.NOT_OWNED}
+    return set(told) if set(told.values()) == {Why.NOT_LOCKED} else None
 
 
 def leaving(members):

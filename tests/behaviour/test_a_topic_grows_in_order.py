@@ -8,11 +8,11 @@ from orderly import Ack, OrderlyProducer, ProducerConfig
 from orderly.errors import LayoutChanged, RouteError
 from orderly.monitoring.topic_growth import Patience, TopicGrowth
 from tests.support.consuming import send_numbers
-from tests.support.waiting import await_visible, eventually
+from tests.support.waiting import PATIENCE, await_visible, eventually
 
 KEYS = [f"order-{i}" for i in range(20)]
 QUICK = {"route_interval": 0.2, "rebalance_interval": 0.2, "commit_interval": 0.2}
-PATIENCE = Patience(watch=0.1, quiet=0.5, timeout=60.0, every=0.1)
+QUICKLY = Patience(watch=0.1, quiet=0.5, timeout=60.0, every=0.1)
 
 
 def slowly(_messages, _context):
@@ -32,7 +32,7 @@ def test_what_is_under_way_is_finished_before_keys_move(
 ):
     members = start_group(slowly, **QUICK)
     growth = TopicGrowth(client, topic, 7)
-    config = ProducerConfig(layout=str(growth.plan.pin))
+    config = ProducerConfig(layout=str(growth.plan.pin), send_timeout=PATIENCE)
     pinned = closing(OrderlyProducer(namesrv=orderly_namesrv, config=config))
     send_numbers(producer, topic, KEYS, 3)
     with pytest.raises(LayoutChanged):
@@ -43,7 +43,7 @@ def test_what_is_under_way_is_finished_before_keys_move(
         if text.startswith("writing is closed"):  # a producer that does not know it yet
             send_numbers(producer, topic, KEYS, 1, first=3)
 
-    growth.run(PATIENCE, tell)
+    growth.run(QUICKLY, tell)
     assert members.seen.by_key() == {key: [0, 1, 2, 3] for key in KEYS}
     eventually(lambda: is_open(pinned, topic), within=30)
     sent = send_numbers(pinned, topic, KEYS, 3, first=4)
@@ -58,7 +58,7 @@ def test_a_producer_that_does_not_know_of_it_is_refused(
     start_member(**QUICK)
     send_numbers(producer, topic, KEYS, 1)
     await_visible(client)
-    TopicGrowth(client, topic, 7).run(PATIENCE, lambda _: None)
+    TopicGrowth(client, topic, 7).run(QUICKLY, lambda _: None)
     producer.resume()
     producer._client.routes.refresh(topic)  # as it does every 30 s
     with pytest.raises((LayoutChanged, RouteError), match="7"):

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from opentelemetry import trace
 
-from orderly import Ack, Message
+from orderly import Ack, Message, ProducerConfig
 from orderly.telemetry import TracedProducer, traced_hooks
 from tests.support.traces import Telemetry, sent_by
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 KEYS = ["a", "b", "c"]
 COUNT = 9
@@ -22,7 +22,10 @@ def telemetry():
 
 @pytest.fixture
 def traced(orderly_namesrv, closing, telemetry):
-    return closing(TracedProducer(namesrv=orderly_namesrv, tracer_provider=telemetry.tracing))
+    config = ProducerConfig(send_timeout=PATIENCE)
+    return closing(
+        TracedProducer(namesrv=orderly_namesrv, config=config, tracer_provider=telemetry.tracing)
+    )
 
 
 def plain(note):

@@ -146,7 +146,7 @@ def test_a_listener_gives_it_up_at_once_as_its_policy_says(
     function = reading.one if decode is None else value
     listener = Listener(function, decode=decode, on_poison="dead_letter")
     with structlog.testing.capture_logs() as events:
-        start_member(recorder=listener, order="key")
+        start_member(recorder=listener, order="key", patient=True)
         offset = send()
         eventually(lambda: reading.of("a") == [0, 2, 4, 6, 8], within=30)
         eventually(lambda: reading.of("b") == [1, 3, 5, 7], within=30)

@@ -9,7 +9,7 @@ from orderly.errors import ConfigError, LifecycleError, TopicNotFound
 from orderly.ordering.topic_names import state_topic
 from tests.support.brokers import set_group, set_topic
 from tests.support.consuming import unique
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 
 def succeed(messages, context):
@@ -24,7 +24,7 @@ def make(orderly_namesrv, group, tmp_path):
         if settings.get("model") == "broadcasting":
             settings |= {"instance": "i", "offsets_folder": str(tmp_path)}
         config = ConsumerConfig(**settings)
-        consumer = OrderlyConsumer(group, succeed, namesrv=orderly_namesrv, config=config)
+        consumer = patient_consumer(group, succeed, namesrv=orderly_namesrv, config=config)
         return consumer.subscribe(topic, tags)
 
     return make

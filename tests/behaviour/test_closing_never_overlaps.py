@@ -37,7 +37,7 @@ def test_the_queue_stays_locked_until_the_handler_ends_and_its_result_counts(
         idle = set(member.assignment) - {queue}
         member.close()
         assert other.brokers.query_offset(group, queue) == 1, "number 0 is done"
-        assert lock(*idle) == idle
+        eventually(lambda: lock(*idle) == idle)  # at the close, if the machine lets it
         assert not lock(queue)
     (event,) = [e for e in events if e["event"] == "queue.left_locked"]
     assert (event["topic"], event["queue_id"]) == (topic, queue.queue_id)

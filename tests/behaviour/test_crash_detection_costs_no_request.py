@@ -26,7 +26,7 @@ def writes(monkeypatch):
 def run(producer, topic, start_member, count):
     """A member from its start to its end that handles so many messages of each key."""
     send_numbers(producer, topic, KEYS, count)
-    consumer, seen = start_member(order="key", commit_interval=NEVER)
+    consumer, seen = start_member(order="key", commit_interval=NEVER, patient=True)
     eventually(lambda: len(seen.deliveries) >= count * len(KEYS), within=30)
     consumer.close()
 

@@ -29,7 +29,7 @@ def refuse_everything(messages, context):
 def test_it_is_handled_once_more_than_the_limit_and_then_the_queue_goes_on(
     limit, producer, topic, group, start_group, client
 ):
-    seen = start_group(refuse, max_reconsume_times=limit, suspend=0.02).seen
+    seen = start_group(refuse, max_reconsume_times=limit, suspend=0.02, patient=True).seen
     # Not before: counts begin anew when a queue comes to another member.
     send_numbers(producer, topic, ["a"], 4)
     eventually(lambda: 3 in seen.numbers("a"), within=20)
@@ -53,7 +53,7 @@ def test_it_keeps_all_that_was_sent(body, producer, topic, group, start_member, 
     )
     sent = producer.send(message)
     # A handler of its own: the recorder's bodies are numbers.
-    start_member(recorder=refuse_everything, max_reconsume_times=0)
+    start_member(recorder=refuse_everything, max_reconsume_times=0, patient=True)
     (dead,) = eventually(lambda: dead_letters(client, group), within=20)
     assert dead.body == body
     assert (dead.sharding_key, dead.tags, dead.keys) == ("a", "red", ("k1", "k2"))

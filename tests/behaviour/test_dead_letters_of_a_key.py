@@ -20,7 +20,7 @@ def test_its_key_goes_on(answer, limit, tries, producer, topic, group, client, s
     def act(messages, context):
         return answer if (context.key, int(messages[0].body)) == ("a", BAD) else Ack()
 
-    settings = {"order": "key", "max_reconsume_times": limit, "suspend": 0.02}
+    settings = {"order": "key", "max_reconsume_times": limit, "suspend": 0.02, "patient": True}
     seen = start_group(act, **settings, commit_interval=0.1).seen
     results = send_numbers(producer, topic, KEYS, 4)
     eventually(lambda: len(seen.deliveries) >= len(results) - 1 + tries, within=20)
@@ -37,7 +37,7 @@ async def refuse_in_a_coroutine(messages, context):
 
 
 def test_a_coroutine_may_say_so_too(producer, topic, group, client, start_member):
-    _, seen = start_member(refuse_in_a_coroutine, order="key")
+    _, seen = start_member(refuse_in_a_coroutine, order="key", patient=True)
     send_numbers(producer, topic, ["a"], 3)
     eventually(lambda: seen.numbers("a") == [0, 1, 2], within=20)
     assert dead_numbers(client, group, 1) == [BAD]

@@ -3,9 +3,9 @@
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, ConsumerConfig, Fail, OrderlyConsumer, Park
+from orderly import Ack, ConsumerConfig, Fail, Park
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 BAD = "bad"
 
@@ -35,7 +35,7 @@ def parked_key(producer, topic, group, orderly_namesrv, closing, parks):
 
     def start(handler):
         config = ConsumerConfig(order="key", consume_from="first")
-        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        consumer = patient_consumer(group, handler, namesrv=orderly_namesrv, config=config)
         closing(consumer.subscribe(topic))
         stored = send_numbers(producer, topic, [BAD], 4)
         queue, offsets = stored[0].queue, [s.queue_offset for s in stored]

@@ -7,14 +7,14 @@ import urllib.request
 
 import pytest
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly import ConsumerConfig, ConsumeResult
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.probe import Probe
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Why
 from tests.support.brokers import take_lock_from
 from tests.support.consuming import Recorder, send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, patient_consumer
 
 KEY = "k"
 
@@ -109,7 +109,7 @@ def test_the_queues_of_another_member(start_member):
 def test_a_queue_that_somebody_else_locks(topic, client, group, start_member):
     queue = MessageQueue(topic, "broker-a", 2)
     assert client.brokers.lock_queues(group, "broker-a", [queue])
-    consumer, _ = start_member()
+    consumer, _ = start_member(patient=True)
     eventually(lambda: len(consumer.assignment) == 3, within=20)
     assert of(consumer, queue).why is Why.NOT_LOCKED
     assert consumer.health().reasons == (str(of(consumer, queue)),)
@@ -156,7 +156,8 @@ def test_a_queue_that_is_given_up_waits_for_its_handler(producer, topic, start_m
 
 def answer(probe, path):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{probe.port}{path}", timeout=5) as reply:
+        url = f"http://127.0.0.1:{probe.port}{path}"
+        with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as error:
         with error:
@@ -165,7 +166,7 @@ def answer(probe, path):
 
 def test_the_probe_tells_the_consumers_life(producer, topic, orderly_namesrv, group, closing, held):
     config = ConsumerConfig(consume_from="first", consume_timeout=0.3)
-    consumer = OrderlyConsumer(group, Recorder(held), namesrv=orderly_namesrv, config=config)
+    consumer = patient_consumer(group, Recorder(held), namesrv=orderly_namesrv, config=config)
     consumer.subscribe(topic)
     probe = closing(Probe(0, consumer.health))
     assert answer(probe, "/live")[0] == 200

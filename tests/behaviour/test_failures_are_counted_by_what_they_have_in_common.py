@@ -5,7 +5,6 @@ import json
 import pytest
 
 from orderly import Ack, DeadLetter, Park
-from orderly.cli.root import run
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
@@ -20,11 +19,9 @@ def handle(_, context):
 
 
 @pytest.fixture
-def told(operator_namesrv, capsys):
+def told(orderly):
     def told(*words):
-        capsys.readouterr()
-        code = run([*words, "--namesrv", operator_namesrv, "-o", "json"])
-        out = capsys.readouterr().out
+        code, out, _ = orderly(*words, "-o", "json")
         return json.loads(out)["groups"] if code == 0 else []
 
     return told

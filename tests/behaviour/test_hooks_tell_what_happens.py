@@ -7,6 +7,7 @@ import structlog
 
 from orderly import ConsumeResult
 from orderly.consumer.hooks import ConsumerHooks
+from tests.support.brokers import take_lock_from
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
@@ -138,11 +139,7 @@ def test_a_lost_lock_is_told_once_and_is_no_revocation(story, topic, group, clie
     queue = member.assignment[0]
     del story[:]
 
-    def rob():  # the member may renew between the two
-        member._client.brokers.unlock_queues(group, queue.broker_name, [queue])
-        return client.brokers.lock_queues(group, queue.broker_name, [queue])
-
-    eventually(rob)
+    take_lock_from(client, member.client_id, group, queue)
     eventually(lambda: story)
     client.brokers.unlock_queues(group, queue.broker_name, [queue])
     eventually(lambda: len(member.assignment) == 4 and len(story) >= 2)

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer, OrderlyProducer
+from orderly import Ack, ConsumerConfig, Message
 from orderly.consumer.runtime import Lifecycle
 from orderly.errors import LifecycleError
 from orderly.ordering.explain import Why
 from tests.support.consuming import AsyncRecorder, judged_by_key, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer, patient_producer
 
 KEYS = [f"k{i}" for i in range(8)]
 COUNT = 5
@@ -25,7 +25,7 @@ def make(orderly_namesrv, topic, closing):
     def make(handler, group=None, **settings):
         config = ConsumerConfig(**{"consume_from": "first", "order": "key"} | settings)
         group = group or unique("group")
-        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        consumer = patient_consumer(group, handler, namesrv=orderly_namesrv, config=config)
         return consumer.subscribe(topic)
 
     return make
@@ -35,7 +35,7 @@ def test_a_producer_of_the_loop_sends_what_is_pending_before_it_ends(
     orderly_namesrv, topic, client
 ):
     async def main():
-        async with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+        async with patient_producer(orderly_namesrv) as producer:
             sent = [producer.submit(Message(topic, f"{n}", "k")) for n in range(50)]
             ticking = asyncio.create_task(asyncio.sleep(0))
         await ticking

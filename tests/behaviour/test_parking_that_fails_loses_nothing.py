@@ -25,7 +25,7 @@ def one_queue(orderly_topic, start_member, client, group):
     def start(act=park_all_but_the_good_ones, **settings):
         topic = orderly_topic(queues=1)
         longest = {} if settings.get("order") == "queue" else {"max_suspend": 0.2}
-        consumer, seen = start_member(act, suspend=0.05, **longest, **settings)
+        consumer, seen = start_member(act, suspend=0.05, patient=True, **longest, **settings)
         consumer.subscribe(topic)
         eventually(lambda: any(q.topic == topic for q in consumer.assignment), within=20)
         return consumer, seen, topic, ParkTopic(client, group, topic)

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orderly import ConsumerConfig, ConsumeResult, OrderlyConsumer
+from orderly import ConsumerConfig, ConsumeResult
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Why
 from tests.support.consuming import Recorder, send_numbers
-from tests.support.waiting import await_visible, eventually
+from tests.support.waiting import await_visible, eventually, patient_consumer
 
 KEYS = [f"k{i}" for i in range(8)]
 
@@ -155,7 +155,7 @@ def test_a_hook_that_seeks_its_new_queues_is_not_called_in_circles(
 
     config = ConsumerConfig(consume_from="first")
     hooks = ConsumerHooks(assigned=begin_at_the_end)
-    consumer = OrderlyConsumer(group, seen, namesrv=orderly_namesrv, config=config, hooks=hooks)
+    consumer = patient_consumer(group, seen, namesrv=orderly_namesrv, config=config, hooks=hooks)
     closing(consumer.subscribe(topic))
     eventually(lambda: [calls[q] for q in consumer.assignment] == [2] * 4, within=20)
     send_numbers(producer, topic, KEYS, 1, first=4)

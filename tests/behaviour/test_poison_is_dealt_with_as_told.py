@@ -60,7 +60,7 @@ def test_dead_letter_lets_its_key_go_on_and_tells_the_gap(
         else Listener(shipping, **settings)
     )
     with structlog.testing.capture_logs() as events:
-        start_member(recorder=listener, order="key")
+        start_member(recorder=listener, order="key", patient=True)
         send_numbers(producer, topic, KEYS, COUNT)
         eventually(lambda: shipping.by_key() == OTHERS | {"a": [0, BAD, 2, 3]}, within=20)
     assert dead_numbers(client, group, 1) == [BAD]
@@ -110,7 +110,7 @@ def test_a_failure_is_poison_once_it_repeats_while_others_succeed(
         poison=rules,
         on_poison=lambda message, attempt, verdict: DeadLetter(verdict.reason.name),
     )
-    start_member(recorder=listener, order="key")
+    start_member(recorder=listener, order="key", patient=True)
     send_numbers(producer, topic, KEYS, COUNT)
     eventually(lambda: shipping.numbers("a").count(BAD) >= 3, within=20)
     sent = COUNT
@@ -131,7 +131,7 @@ def test_park_key_sets_the_key_aside_and_nothing_behind_it_runs(
     shipping = Shipping()
     listener = Listener(shipping, on_error={ValueError: "park_key"})
     with structlog.testing.capture_logs() as events:
-        start_member(recorder=listener, order="key", commit_interval=0.1)
+        start_member(recorder=listener, order="key", commit_interval=0.1, patient=True)
         results = send_numbers(producer, topic, KEYS, COUNT)
         eventually(lambda: OTHERS.items() <= shipping.by_key().items(), within=20)
         ends = {r.queue: r.queue_offset + 1 for r in results}

@@ -2,11 +2,10 @@
 
 import pytest
 
-from orderly import OrderlyProducer
 from orderly.model import MessageQueue
 from tests.support.brokers import set_topic
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 KEYS = [f"order-{i}" for i in range(20)]
 QUICK = {"route_interval": 0.2, "rebalance_interval": 0.2}
@@ -15,7 +14,7 @@ QUICK = {"route_interval": 0.2, "rebalance_interval": 0.2}
 @pytest.fixture
 def later_producer(orderly_namesrv, closing):
     """A function that makes a producer which sees the topic as it is then."""
-    return lambda: closing(OrderlyProducer(namesrv=orderly_namesrv))
+    return lambda: closing(patient_producer(orderly_namesrv))
 
 
 def test_a_later_queue_is_consumed_from_its_first_message_even_under_last(

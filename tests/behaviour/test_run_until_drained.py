@@ -5,12 +5,13 @@ import threading
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Listener, Message, OrderlyConsumer, Suspend
+from orderly import Ack, ConsumerConfig, Listener, Message, Suspend
 from orderly.client.broker import BrokerCalls
 from orderly.errors import ConfigError
+from orderly.ordering.explain import Why
 from orderly.testing import NotDrained, run_until_drained
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 KEYS = ["a", "b", "c"]
 COUNT = 20
@@ -21,7 +22,7 @@ EARLIER, LATER = "a", "k"  # keys of queues 1 and 3
 def make(orderly_namesrv, topic, group):
     def make(handler, **settings):
         config = ConsumerConfig(**{"consume_from": "first"} | settings)
-        consumer = OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config)
+        consumer = patient_consumer(group, handler, namesrv=orderly_namesrv, config=config)
         return consumer.subscribe(topic)
 
     return make
@@ -103,9 +104,18 @@ def test_what_is_parked_or_a_dead_letter_is_dealt_with(make, producer, topic):
 
 def test_what_waits_is_named_when_the_time_is_over(make, producer, topic):
     send_numbers(producer, topic, ["a"], 3)
+    with make(lambda messages, context: Suspend(20)) as consumer:
+        eventually(lambda: Why.SUSPENDED in {e.why for e in consumer.explain()})
+        with pytest.raises(NotDrained, match=r"left after 0.1 s: .*/broker-a/\d+: .*suspended"):
+            run_until_drained(consumer, timeout=0.1)
+        assert consumer.state == "running"
+
+
+def test_one_that_was_started_here_is_closed_also_when_the_time_is_over(make, producer, topic):
+    send_numbers(producer, topic, ["a"], 3)
     consumer = make(lambda messages, context: Suspend(20))
-    with pytest.raises(NotDrained, match=r"left after 2 s: .*/broker-a/\d+: .*suspended"):
-        run_until_drained(consumer, timeout=2)
+    with pytest.raises(NotDrained, match=r"left after 0.1 s: "):
+        run_until_drained(consumer, timeout=0.1)
     assert consumer.state == "closed"
 
 

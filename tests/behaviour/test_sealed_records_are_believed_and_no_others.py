@@ -5,7 +5,7 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
-from orderly import Ack, Client, ClientConfig, Park
+from orderly import Ack, Park
 from orderly.client.broker import PullQuery
 from orderly.monitoring.park_command_sender import run_command
 from orderly.monitoring.parked_queues import ParkedQueue
@@ -13,7 +13,7 @@ from orderly.ordering.topic_names import state_topic
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import COMMAND, ParkMessage, Verb, park_request
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 SECRET, BAD = "a secret of the group", "bad"
 
@@ -42,7 +42,7 @@ def operator(orderly_namesrv, closing, group):
     """Gives a command with a secret, as the command line does; returns its outcome."""
 
     def give(queue, verb):
-        client = closing(Client(ClientConfig(namesrv=orderly_namesrv, record_secrets=SECRET)))
+        client = closing(patient_client(orderly_namesrv, record_secrets=SECRET))
         parked = ParkedQueue(client, group, queue)
         options = {"patience": 60.0, "on_progress": lambda _: None, "on_sent": lambda _: None}
         return run_command(parked, verb, BAD, **options)

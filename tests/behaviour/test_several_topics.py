@@ -2,14 +2,14 @@
 
 import pytest
 
-from orderly import Ack, Client, ClientConfig, ConsumerConfig, OrderlyConsumer
+from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
 from orderly.testing import FakeBroker
 from tests.support.brokers import delete_topic
 from tests.support.consuming import send_numbers, unique
 from tests.support.topics import delete_at
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 KEYS = [f"a{i}" for i in range(8)]
 OTHER_KEYS = [f"b{i}" for i in range(8)]
@@ -109,14 +109,14 @@ def two_brokers(closing):
 def test_a_topic_that_is_deleted_at_one_broker_is_given_back_there(two_brokers, closing, group):
     """The topic's route does not say any more where that broker is."""
     moved, kept = (two_brokers.create_topic(unique(name), 1) for name in ("moved", "kept"))
-    client = closing(Client(ClientConfig(namesrv=two_brokers.namesrv, route_interval=0.2)))
+    client = closing(patient_client(two_brokers.namesrv, route_interval=0.2))
     config = ConsumerConfig(rebalance_interval=0.2)
     consumer = OrderlyConsumer(group, lambda *_: Ack(), client=client, config=config)
     closing(consumer.subscribe(moved).subscribe(kept))
     eventually(lambda: len(consumer.assignment) == 4, within=20)
     delete_at(two_brokers, "broker-a", moved)
     at_a = MessageQueue(moved, "broker-a", 0)
-    other = closing(Client(namesrv=two_brokers.namesrv))
+    other = closing(patient_client(two_brokers.namesrv))
     other.routes.get(kept)  # so that it knows the way, too
 
     def unlocked():

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer
+from orderly import Ack, ConsumerConfig, Message
 from orderly.model import MessageQueue
 from tests.support.consuming import Recorder, unique
 from tests.support.programs import ROOT, Program
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_consumer
 
 QUEUES = 4
 SOON = 30.0  # seconds: half of what a dead member's lock would last
@@ -86,7 +86,7 @@ def test_the_next_member_goes_on_at_once(
 
     seen, began = Recorder(lambda *_: Ack()), time.monotonic()
     config = ConsumerConfig(order="key")
-    heir = OrderlyConsumer(group, seen, namesrv=orderly_namesrv, config=config)
+    heir = patient_consumer(group, seen, namesrv=orderly_namesrv, config=config)
     closing(heir.subscribe(topic))
     last = send(body="7")
     eventually(lambda: seen.deliveries)

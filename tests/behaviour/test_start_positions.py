@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orderly import ConsumeResult, OrderlyProducer
+from orderly import ConsumeResult
 from orderly.model import MessageQueue
 from orderly.namespace import RETRY_PREFIX
 from orderly.protocol.ext import to_ext
@@ -15,7 +15,7 @@ from orderly.protocol.properties import encode_properties
 from orderly.protocol.send import SendMessage
 from tests.support.brokers import set_group
 from tests.support.consuming import send_numbers
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 KEY = "k"
 
@@ -33,7 +33,7 @@ class History:
 @pytest.fixture(scope="module")
 def history(orderly_namesrv, orderly_topic):
     topic = orderly_topic(queues=4)
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         queue = send_numbers(producer, topic, [KEY], 2)[0].queue
         boundary = int(time.time()) + 1  # Java's form of a time has no fractions
         eventually(lambda: time.time() > boundary + 0.01)

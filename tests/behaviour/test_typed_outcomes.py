@@ -42,7 +42,7 @@ def act(messages, context):
 def test_what_is_not_acknowledged_comes_again_in_its_place(
     producer, topic, group, client, start_group
 ):
-    seen = start_group(act, suspend=0.02).seen
+    seen = start_group(act, suspend=0.02, patient=True).seen
     send_numbers(producer, topic, ["a"], len(FIRST_ANSWERS))
     eventually(lambda: 7 in seen.numbers("a"), within=20)
     assert seen.numbers("a") == [0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6, 6, 7]

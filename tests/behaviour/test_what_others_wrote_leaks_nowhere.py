@@ -29,7 +29,7 @@ from orderly import (
 from orderly.cli.root import run
 from orderly.foreign_text import hidden
 from tests.support.programs import Document
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 NAME, CARD = "jane-4711", "4111-1111"  # whatever shows one of them shows personal data
 KEY = f"={NAME}\x1b[2J\u202e<script>alert(1)</script>\nforged='line'"
@@ -75,6 +75,7 @@ def redact(request, monkeypatch, orderly_namesrv):
     monkeypatch.setenv("ORDERLY_CONFIG", os.devnull)
     monkeypatch.setenv("ORDERLY_NAMESRV", orderly_namesrv)
     monkeypatch.setenv("ORDERLY_REDACT_KEYS", request.param)
+    monkeypatch.setenv("ORDERLY_REQUEST_TIMEOUT", str(PATIENCE))
     return request.param
 
 
@@ -82,7 +83,7 @@ def redact(request, monkeypatch, orderly_namesrv):
 def group_members(redact, topic, group, closing, caplog):
     """Two groups that have told all there is to tell; by name."""
     caplog.set_level(logging.DEBUG, logger="orderly")
-    client = closing(Client(ClientConfig(redact_keys=redact)))
+    client = closing(Client(ClientConfig.from_env()))
     producer = closing(OrderlyProducer(client=client))
     for end in ENDS:
         body = f"card={CARD}".encode()

@@ -9,13 +9,20 @@ import signal
 import sys
 import threading
 import time
+from functools import partialmethod
 from pathlib import Path
 
-from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly import Ack, ConsumerConfig
+from orderly.client.broker import BrokerCalls
+from tests.support.waiting import PATIENCE, patient_consumer
 
 WAY, NAMESRV, TOPIC, *GROUPS = sys.argv[1:]
 QUEUES = 4
 CLOSE_TIMEOUT = 50.0
+
+# What a busy machine answers late would be warned of, and nothing else shall be.
+BrokerCalls.lock_queues = partialmethod(BrokerCalls.lock_queues, timeout=PATIENCE)
+BrokerCalls.unlock_queues = partialmethod(BrokerCalls.unlock_queues, timeout=PATIENCE)
 
 
 def say(*words):
@@ -45,7 +52,7 @@ def settings():
 
 
 def consumer(group):
-    return OrderlyConsumer(group, handle, namesrv=NAMESRV, config=settings()).subscribe(TOPIC)
+    return patient_consumer(group, handle, namesrv=NAMESRV, config=settings()).subscribe(TOPIC)
 
 
 def tell_when_held(consumers):

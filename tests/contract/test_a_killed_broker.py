@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Client, Message
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
 from orderly.testing import EmbeddedBroker, FakeBroker
 from orderly.testing.fake.state import FIRST_FLUSH
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 GROUP, QUEUE = "g", MessageQueue("orders", "broker-a", 0)
 
@@ -105,7 +105,7 @@ def test_offsets_are_as_old_as_the_last_flush(kind, ask, commit, committed):
     kind.wait_flushed(4)
     commit(5)
     ask(lambda client: client.admin.create_topic("later", 1))
-    with OrderlyProducer(namesrv=broker.namesrv) as producer:
+    with patient_producer(broker.namesrv) as producer:
         producer.send(Message(QUEUE.topic, b"1", sharding_key="k"))
     broker.kill_broker()
     flushed = kind.on_disk(4)
@@ -118,7 +118,7 @@ def test_offsets_are_as_old_as_the_last_flush(kind, ask, commit, committed):
 def test_an_orderly_end_keeps_offsets_but_no_mark_of_a_reset(kind, ask, commit, committed):
     ask(lambda client: client.admin.create_topic(QUEUE.topic, 1))
     ask(lambda client: client.groups.group_config(GROUP, "broker-a"))
-    with OrderlyProducer(namesrv=kind.broker.namesrv) as producer:
+    with patient_producer(kind.broker.namesrv) as producer:
         for _ in range(3):
             producer.send(Message(QUEUE.topic, b"1", sharding_key="k"))
     commit(3)

@@ -4,16 +4,19 @@ import contextlib
 
 import pytest
 
-from orderly import Client
 from tests.support.brokers import SHORT, leasing_broker
 from tests.support.consuming import unique
 from tests.support.programs import Program
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, patient_client
 
 
 @pytest.fixture
-def start(tmp_path, closing):
-    """Start a program; whatever still runs at the end is killed."""
+def start(tmp_path, closing, monkeypatch):
+    """Start a program; whatever still runs at the end is killed.
+
+    On a busy machine it waits for its name server, or it would not even start.
+    """
+    monkeypatch.setenv("ORDERLY_REQUEST_TIMEOUT", str(PATIENCE))
 
     def start_one(*arguments, **settings):
         program = Program(arguments, tmp_path, **settings)
@@ -30,7 +33,7 @@ class _Killed:
 
 @pytest.fixture(scope="package")
 def leased():
-    """A broker that frees the queues of a killed member after 8 s, not 60: its name server."""
+    """A broker that frees the queues of a killed member after 12 s, not 60: its name server."""
     with leasing_broker(SHORT) as broker:
         yield broker.namesrv
 
@@ -45,7 +48,6 @@ def settings(leased):
     """
     return {
         "ORDERLY_NAMESRV": leased,
-        "ORDERLY_REQUEST_TIMEOUT": str(PATIENCE),  # a start that fails tells nothing of leases
         "ORDERLY_LOCK_INTERVAL": "1",  # often enough for that broker
         "ORDERLY_REBALANCE_INTERVAL": "5",
         "ORDERLY_PULL_RETRY": "0.5",
@@ -55,7 +57,7 @@ def settings(leased):
 @pytest.fixture
 def new_topic(leased):
     """Make a topic there; returns its name."""
-    with Client(namesrv=leased) as client:
+    with patient_client(leased) as client:
 
         def make(prefix):
             name = unique(prefix).replace("-", "_")

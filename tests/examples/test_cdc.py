@@ -11,11 +11,11 @@ from importlib import import_module
 
 import pytest
 
-from orderly import Ack, Client, Message, Park
+from orderly import Ack, Message, Park
 from orderly.errors import RouteError
 from orderly.monitoring.parked import ParkedMessages
 from tests.support.programs import EXAMPLES
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client
 
 CDC = EXAMPLES / "cdc"
 ROWS = 24
@@ -126,7 +126,7 @@ def test_a_schema_change_and_a_refused_row_park_their_rows_only(files, programs,
     files.source.execute(f"UPDATE {files.table} SET city = 'Oslo' WHERE id = 4")
     files.source.execute(f"UPDATE {files.table} SET visits = 7 WHERE id = 4")
     group = f"replica-of-{files.table}"
-    with Client(namesrv=leased) as client:
+    with patient_client(leased) as client:
         parked = ParkedMessages(client, group)
 
         def waiting():

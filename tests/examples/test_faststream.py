@@ -6,11 +6,11 @@ import signal
 import pytest
 from redis import Redis
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.monitoring.parked import ParkedMessages
 from orderly.testing import FakeBroker
 from tests.support.programs import EXAMPLES, redis_server
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 FOLDER = EXAMPLES / "faststream"
 
@@ -55,7 +55,7 @@ def application(run):
 @pytest.fixture
 def move(broker, closing):
     """Send a move: pieces, or a body."""
-    producer = closing(OrderlyProducer(namesrv=broker.namesrv))
+    producer = closing(patient_producer(broker.namesrv))
 
     def send(product, pieces, body=None):
         body = body or b'{"quantity": %d}' % pieces
@@ -98,7 +98,7 @@ def heard(channel):
 @pytest.mark.usefixtures("application")
 def test_a_move_that_cannot_be_read_parks_its_product_only(redis, move, broker, closing):
     """Others succeed meanwhile: else it would look like an outage, and all would wait."""
-    parked = ParkedMessages(closing(Client(namesrv=broker.namesrv)), "warehouse")
+    parked = ParkedMessages(closing(patient_client(broker.namesrv)), "warehouse")
     for number in range(6):
         move(f"good-{number}", 9)
         eventually(lambda n=number: redis.get(f"stock:good-{n}") == "9")

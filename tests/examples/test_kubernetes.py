@@ -15,10 +15,10 @@ import pytest
 import yaml
 from kubernetes_validate.utils import all_versions
 
-from orderly import ClientConfig, ConsumerConfig, Message, OrderlyProducer
+from orderly import ClientConfig, ConsumerConfig, Message
 from orderly.testing.ports import free_port
 from tests.support.programs import EXAMPLES
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_producer
 
 FOLDER = EXAMPLES / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
@@ -250,7 +250,7 @@ def test_it_starts_is_ready_works_and_ends_in_time(worker, orderly_namesrv):
     eventually(lambda: passes(worker, "startupProbe"), every=0.05)
     eventually(lambda: passes(worker, "readinessProbe"), every=0.05)
     eventually(lambda: passes(worker, "livenessProbe"), every=0.05)
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
+    with patient_producer(orderly_namesrv) as producer:
         producer.send(Message(worker.topic, b"paid", sharding_key="order-1001"))
     worker.says("handled order-1001")
     worker.process.send_signal(signal.SIGTERM)

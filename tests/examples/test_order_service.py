@@ -12,7 +12,7 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from orderly import Client, Message, OrderlyProducer
+from orderly import Message
 from orderly.model import MessageQueue
 from orderly.monitoring.parked import ParkedMessages
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -20,7 +20,7 @@ from orderly.selectors.keyed import hash_mod
 from orderly.testing import Fail, FakeBroker, Fault
 from tests.examples.receiving import received
 from tests.support.programs import EXAMPLES
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 FOLDER = EXAMPLES / "order_service"
 QUEUES = 4
@@ -70,7 +70,7 @@ def written(tmp_path):
 @pytest.fixture
 def pay(broker, closing):
     """Send a payment, an amount or a body."""
-    producer = closing(OrderlyProducer(namesrv=broker.namesrv))
+    producer = closing(patient_producer(broker.namesrv))
 
     def send(order, cents, body=None):
         body = body or json.dumps({"id": f"{order}-{cents}", "cents": cents}).encode()
@@ -108,7 +108,7 @@ def test_an_order_is_cancelled_once_and_money_for_it_is_booked(http, pay, broker
 
 def test_a_payment_that_its_sender_sends_again_counts_once(http, pay, broker, closing):
     http.put("/orders/order-3", json={"amount": 300})
-    restarted = closing(OrderlyProducer(namesrv=broker.namesrv))
+    restarted = closing(patient_producer(broker.namesrv))
     pay("order-3", 100)
     body = json.dumps({"id": "order-3-100", "cents": 100}).encode()
     restarted.send(Message("payments", body, sharding_key="order-3"))
@@ -128,7 +128,7 @@ def test_what_is_not_there_or_not_right_is_refused(http):
 
 def test_a_bad_payment_parks_its_order_only(http, pay, broker, closing):
     """Between two bad ones others must succeed: else it looks like an outage, and all wait."""
-    parked = ParkedMessages(closing(Client(namesrv=broker.namesrv)), "order-service")
+    parked = ParkedMessages(closing(patient_client(broker.namesrv)), "order-service")
     bad = {"order-7": b"{", "never-placed": None}
     good = [f"good-{n}" for n in range(6)]
     http.put("/orders/order-7", json={"amount": 300})

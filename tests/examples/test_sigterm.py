@@ -4,10 +4,15 @@ import signal
 
 import pytest
 
-from orderly import Client, ConsumerConfig, OrderlyConsumer, OrderlyProducer
+from orderly import ConsumerConfig
 from orderly.model import MessageQueue
-from tests.support.consuming import Recorder, send_numbers, unique
-from tests.support.waiting import eventually
+from tests.support.consuming import Recorder, submit_numbers, unique
+from tests.support.waiting import (
+    eventually,
+    patient_client,
+    patient_consumer,
+    patient_producer,
+)
 
 KEYS = [f"k{i}" for i in range(12)]
 QUEUES = 4
@@ -40,8 +45,9 @@ def offsets_handled(lines):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_saves_what_was_handled_and_frees_its_queues(orderly_namesrv, topic, service, number):
-    with OrderlyProducer(namesrv=orderly_namesrv) as producer:
-        send_numbers(producer, topic, KEYS, EACH)
+    with patient_producer(orderly_namesrv) as producer:
+        for key in KEYS:  # faster than it handles them, on a busy machine, too
+            submit_numbers(producer, topic, key, EACH)
     eventually(lambda: sum(offsets_handled(service.lines).values()) > 50, SOON, every=0.05)
     assert service.end(number) == 0, service.errors
     lines = service.lines
@@ -51,7 +57,7 @@ def test_it_saves_what_was_handled_and_frees_its_queues(orderly_namesrv, topic, 
     handled = offsets_handled(lines)
     assert sum(handled.values()) < len(KEYS) * EACH, "it was not stopped half-way"
     queues = {n: MessageQueue(topic, "broker-a", n) for n in range(QUEUES)}
-    with Client(namesrv=orderly_namesrv) as client:
+    with patient_client(orderly_namesrv) as client:
         committed = {
             n: client.brokers.query_offset(service.group, queue) for n, queue in queues.items()
         }
@@ -59,7 +65,7 @@ def test_it_saves_what_was_handled_and_frees_its_queues(orderly_namesrv, topic, 
 
     seen = Recorder()
     config = ConsumerConfig(consume_from="first")
-    heir = OrderlyConsumer(service.group, seen, namesrv=orderly_namesrv, config=config)
+    heir = patient_consumer(service.group, seen, namesrv=orderly_namesrv, config=config)
     with heir.subscribe(topic):
         eventually(lambda: len(heir.assignment) == QUEUES, SOON)
         left = len(KEYS) * EACH - sum(handled.values())

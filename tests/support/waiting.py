@@ -4,7 +4,7 @@ import threading
 import time
 from functools import partial
 
-from orderly import Client, ClientConfig, OrderlyProducer, ProducerConfig
+from orderly import Client, ClientConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import request
 from orderly.protocol.send import SendMessage
@@ -96,8 +96,10 @@ def await_visible_at(namesrv):
 # --- patient --------------------------------------------------------------------------------------
 # Clients of the tests themselves: what a test asks or sends a busy machine may take long over.
 #
-# Who is tested keeps its own time-outs, but where a test counts how often a handler is called: a
-# dead letter whose lock renewal (1 s) or send (3 s) is answered too late is tried again, by design.
+# Who is tested keeps its own time-outs, but for two: a consumer whose name server does not answer
+# within 3 s does not start, and tells nothing of what it was started for; and where a test counts
+# how often something is done, a dead letter or a parked message whose lock renewal is not answered
+# within 1 s is tried again, by design.
 
 
 PATIENCE = 30.0  # seconds
@@ -112,6 +114,13 @@ def patient_client(namesrv, **settings):
     brokers.lock_queues = partial(brokers.lock_queues, timeout=PATIENCE)
     brokers.unlock_queues = partial(brokers.unlock_queues, timeout=PATIENCE)
     return client
+
+
+def patient_consumer(*arguments, **more):
+    """An OrderlyConsumer whose own client waits for every answer, but those to lock requests."""
+    consumer = OrderlyConsumer(*arguments, **more)
+    consumer._client._calls._timeout = PATIENCE
+    return consumer
 
 
 def patient_producer(namesrv="", *, client=None, selector=hash_mod, **settings):
