@@ -190,6 +190,11 @@ def log_failure(event: str, address: str, code: int, error: Exception) -> None:
 
 OnReply = Callable[[RemotingCommand | RemotingError], None]
 
+# Who notices a time-out so late (seconds) stood still, and with it who reads: the reply may well be
+# here. A send would be stored twice for nothing. So a time-out waits for as long as reading takes.
+_STOOD_STILL = 0.5
+_AFTER_STANDSTILL = 1.0
+
 
 @dataclass(slots=True)
 class PendingCall:
@@ -222,6 +227,7 @@ class PendingCalls:
         self._calls: dict[int, PendingCall] = {}
         self._closed = False
         self._sweep_at = math.inf
+        self._put_off = False
         self._cancel_sweep: Callable[[], None] = _nothing
 
     def add(self, request_id: int, call: PendingCall) -> bool:
@@ -281,6 +287,11 @@ class PendingCalls:
     def _claim_expired(self) -> list[PendingCall]:
         now = time.monotonic()
         with self._lock:
+            if now - self._sweep_at > _STOOD_STILL and not self._put_off:
+                self._put_off = True  # once: on a machine that is always late they time out, too
+                self._plan_sweep(now + _AFTER_STANDSTILL)
+                return []
+            self._put_off = False
             calls = self._calls.copy()
             late = [number for number, call in calls.items() if call.deadline <= now]
             expired = self._claim_all(late)
@@ -513,9 +524,7 @@ class Connection:
             try:
                 outcome = outcomes.get(timeout=max(deadline - time.monotonic(), 0.0))
             except Empty:
-                if self._pending.claim(request_id) is not None:
-                    self._expire(call)
-                outcome = outcomes.get()  # completed: above, or at this moment by the reader
+                outcome = self._at_deadline(request_id, call, outcomes)
         except BaseException:
             self._pending.claim(request_id)
             raise
@@ -610,6 +619,19 @@ class Connection:
             self._turns.read(wanted, mine, call.deadline - time.monotonic())
         except OSError as error:
             self._abort(error)
+
+    def _at_deadline(
+        self,
+        request_id: int,
+        call: PendingCall,
+        outcomes: SimpleQueue[RemotingCommand | RemotingError],
+    ) -> RemotingCommand | RemotingError:
+        if time.monotonic() - call.deadline > _STOOD_STILL:
+            with contextlib.suppress(Empty):
+                return outcomes.get(timeout=_AFTER_STANDSTILL)
+        if self._pending.claim(request_id) is not None:
+            self._expire(call)
+        return outcomes.get()  # completed: above, or at this moment by the reader
 
     def _complete_mine(self, request_id: int, data: bytes) -> bool:
         """Complete a request of this thread if its reply is all that came."""
