@@ -75,3 +75,13 @@ def test_without_one_the_request_times_out_a_while_later(server, ask, monkeypatc
     server.accept()
     assert isinstance(outcomes.one(), RequestTimeout)
     assert connection.alive
+
+
+def test_on_a_machine_that_is_always_late_requests_time_out_too(
+    server, connect, inbox, monkeypatch
+):
+    monkeypatch.setattr(connection_module, "_AFTER_STANDSTILL", -4.0)  # late the second time, too
+    outcomes = inbox()
+    connect().submit(command(), TIMEOUT, outcomes)
+    server.accept()
+    assert isinstance(outcomes.one(), RequestTimeout)
