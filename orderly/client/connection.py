@@ -190,10 +190,10 @@ def log_failure(event: str, address: str, code: int, error: Exception) -> None:
 
 OnReply = Callable[[RemotingCommand | RemotingError], None]
 
-# Who notices a time-out so late (seconds) stood still, and with it who reads: the reply may well be
-# here. A send would be stored twice for nothing. So a time-out waits for as long as reading takes.
-_STOOD_STILL = 0.5
-_AFTER_STANDSTILL = 1.0
+# After a standstill (a container without CPU, say) the timers are due, and the replies still wait
+# to be read. A time-out then would have a send stored twice for nothing.
+_STOOD_STILL = 0.5  # seconds by which a time-out is late if the process stood still
+_AFTER_STANDSTILL = 1.0  # seconds more that the replies then have
 
 
 @dataclass(slots=True)
@@ -626,6 +626,7 @@ class Connection:
         call: PendingCall,
         outcomes: SimpleQueue[RemotingCommand | RemotingError],
     ) -> RemotingCommand | RemotingError:
+        """What became of a call whose caller waits no longer, but for a standstill."""
         if time.monotonic() - call.deadline > _STOOD_STILL:
             with contextlib.suppress(Empty):
                 return outcomes.get(timeout=_AFTER_STANDSTILL)

@@ -10,19 +10,12 @@ import time
 import pytest
 import structlog
 
-from orderly import (
-    Client,
-    ConsumerConfig,
-    ConsumeResult,
-    OrderlyConsumer,
-    OrderlyProducer,
-    ProducerConfig,
-)
+from orderly import Client, ConsumerConfig, ConsumeResult, OrderlyConsumer
 from orderly.errors import OrderlyError
 from orderly.ordering.allocation import by_circle
 from orderly.testing import FakeBroker
 from tests.support.consuming import first_deliveries, send_numbers, unique
-from tests.support.waiting import PATIENCE, eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 HANGS, GOES_ON = "broker-a", "broker-b"
 QUEUES = 20  # of each broker: as many as there are threads
@@ -66,8 +59,7 @@ def connect(brokers, closing):
 @pytest.fixture
 def setting(brokers, connect, closing):
     """A topic with messages in all queues: (topic, producer, keys at the broker that goes on)."""
-    config = ProducerConfig(send_timeout=PATIENCE)
-    topic, producer = unique("topic"), closing(OrderlyProducer(client=connect(), config=config))
+    topic, producer = unique("topic"), closing(patient_producer(client=connect()))
     brokers.create_topic(topic, QUEUES)
     results = send_numbers(producer, topic, KEYS, 1)
     assert len({result.queue for result in results}) == 2 * QUEUES

@@ -1,9 +1,9 @@
 """Programs of a namespace use bare names; the broker, and members without it, see the full ones."""
 
-from orderly import ConsumerConfig, OrderlyConsumer, OrderlyProducer, ProducerConfig
+from orderly import ConsumerConfig, OrderlyConsumer
 from orderly.protocol.topics import MessageType
 from tests.support.consuming import Recorder, send_numbers, unique
-from tests.support.waiting import PATIENCE, eventually, patient_client
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 
 def test_send_and_consume_by_bare_names(orderly_namesrv, group, client, closing, behind_proxy):
@@ -11,7 +11,7 @@ def test_send_and_consume_by_bare_names(orderly_namesrv, group, client, closing,
     kind = MessageType.MIXED if behind_proxy else None  # FIFO is for groups marked as ordered
     client.admin.create_topic(f"shop%{name}", 2, message_type=kind)
     shop = closing(patient_client(orderly_namesrv, namespace="shop"))
-    producer = closing(OrderlyProducer(client=shop, config=ProducerConfig(send_timeout=PATIENCE)))
+    producer = closing(patient_producer(client=shop))
     results = send_numbers(producer, name, ["a", "b"], 3)
     assert {result.queue.topic for result in results} == {f"shop%{name}"}
 

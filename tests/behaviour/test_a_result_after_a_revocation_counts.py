@@ -7,7 +7,7 @@ import pytest
 
 from orderly import ConsumeResult
 from orderly.ordering.explain import Why
-from tests.support.consuming import Blocking, send_numbers
+from tests.support.consuming import Blocking, refused_share, send_numbers
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(4)]  # one a queue
@@ -53,12 +53,6 @@ def test_the_heir_starts_after_it(at, act, first, producer, topic, start_group, 
 
 def queues(consumer, why):
     return {e.queue for e in consumer.explain() if e.why is why}
-
-
-def refused_share(consumer):
-    """Its share, once all of it was refused."""
-    told = {e.queue: e.why for e in consumer.explain() if e.why is not Why.NOT_OWNED}
-    return set(told) if set(told.values()) == {Why.NOT_LOCKED} else None
 
 
 def leaving(consumers):

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from orderly.ordering.explain import Why
-from tests.support.consuming import Blocking, Group, send_numbers
+from tests.support.consuming import Blocking, Group, refused_share, send_numbers
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -58,12 +58,6 @@ def outlast(events, handler, producer, topic, group, client, start_member):
         eventually(lambda: len(members.seen.deliveries) >= 2 * len(KEYS), within=20)
 
     return outlast
-
-
-def refused_share(newcomer):
-    """Its share, if all of it was refused."""
-    told = {e.queue: e.why for e in newcomer.explain() if e.why is not Why.NOT_OWNED}
-    return set(told) if set(told.values()) == {Why.NOT_LOCKED} else None
 
 
 def leaving(members):

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from orderly import Ack, OrderlyProducer, ProducerConfig
+from orderly import Ack
 from orderly.errors import LayoutChanged, RouteError
 from orderly.monitoring.topic_growth import Patience, TopicGrowth
 from tests.support.consuming import send_numbers
-from tests.support.waiting import PATIENCE, await_visible, eventually
+from tests.support.waiting import await_visible, eventually, patient_producer
 
 KEYS = [f"order-{i}" for i in range(20)]
 QUICK = {"route_interval": 0.2, "rebalance_interval": 0.2, "commit_interval": 0.2}
@@ -32,8 +32,7 @@ def test_what_is_under_way_is_finished_before_keys_move(
 ):
     members = start_group(slowly, **QUICK)
     growth = TopicGrowth(client, topic, 7)
-    config = ProducerConfig(layout=str(growth.plan.pin), send_timeout=PATIENCE)
-    pinned = closing(OrderlyProducer(namesrv=orderly_namesrv, config=config))
+    pinned = closing(patient_producer(orderly_namesrv, layout=str(growth.plan.pin)))
     send_numbers(producer, topic, KEYS, 3)
     with pytest.raises(LayoutChanged):
         send_numbers(pinned, topic, KEYS, 1, first=4)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from orderly import Ack, ConsumeResult, Message
 from orderly.ordering.allocation import averagely
+from orderly.ordering.explain import Why
 from orderly.testing.oracle import Delivered, Sent, judge
 
 # --- consuming ------------------------------------------------------------------------------------
@@ -21,6 +22,12 @@ _numbers = itertools.count(1)
 def unique(prefix):
     """A name that no other test uses, also on a broker that is not ours."""
     return f"{prefix}-{time.time_ns():x}-{next(_numbers)}"
+
+
+def refused_share(member):
+    """A member's share of the queues, once the lock of each was refused; until then None."""
+    told = {e.queue: e.why for e in member.explain() if e.why is not Why.NOT_OWNED}
+    return set(told) if set(told.values()) == {Why.NOT_LOCKED} else None
 
 
 @dataclass(frozen=True)
