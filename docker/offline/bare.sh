@@ -4,7 +4,7 @@
 # Needs root, a container engine and mmdebstrap. Usage: bare.sh [COMMANDS …] (default: both)
 set -euo pipefail
 cd "$(dirname "$0")"
-base=$(./base.sh bare python3,python3-venv,make,passwd)
+base=$(./base.sh bare python3,python3-venv,make,passwd,libstdc++6) # the last is in all that have apt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git clone --quiet ../.. "$work/clone"
@@ -16,7 +16,7 @@ for file in /etc/ssl/certs /etc/pip.conf; do
 done
 while IFS= read -r name; do
   options+=(--env "$name")
-done < <(compgen -e | grep -iE '^(pip_.*|uv_.*|.*_proxy|ssl_cert_.*|requests_ca_bundle|orderly_maven_url)$')
+done < <(compgen -e | grep -iE "^(pip_.*|uv_.*|.*_proxy|ssl_cert_.*|requests_ca_bundle|orderly_maven_url)$" | grep -vi find_links)
 
 commands=("$@")
 ((${#commands[@]})) || commands=("make demo" "make test")
