@@ -16,13 +16,14 @@ from orderly.protocol.offsets import UpdateConsumerOffset
 from orderly.protocol.properties import decode_properties
 from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import Confirm
+from orderly.protocol.statistics import GetTopicStats
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
-from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
+from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
@@ -166,6 +167,8 @@ class Witness:
         if command.is_response or (member := self._of(link)) is None:
             return
         self._spring(member, command, leaving=False)
+        if command.code == ENDS and from_ext(GetTopicStats, command.ext).topic == TOPIC:
+            self.commits.looked(member.process)
         if command.code == COMMIT:
             header, queue = self._commit(link, command)
             counts = self.commits.arrives(member, header, queue)
