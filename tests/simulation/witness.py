@@ -118,7 +118,7 @@ class Witness:
         self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.kept = Kept(world)
-        self._paused_at = {}  # by process
+        self._paused_at = {}  # by process: when, and which queues the topic had then
         self._keys_paused_at = {}  # by process and key
         self._pace = Pace(world)
         self._lost = set()  # (process, queue), as the program was told
@@ -367,8 +367,8 @@ class Witness:
 
     def _check_pause(self, member, queue, context):
         """Nothing is handed out once a pause is under way; what had been taken still comes."""
-        began = self._paused_at.get(member.process)
-        if began is None or context.replayed or self._world.scenario.killers:
+        began, queues = self._paused_at.get(member.process, (None, ()))
+        if queue not in queues or context.replayed or self._world.scenario.killers:
             return
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
@@ -441,7 +441,7 @@ class Witness:
         """A member has paused all queues."""
         self._world.note(member, "pauses")
         self._world.happened["paused"] += 1
-        self._paused_at[member.process] = self._kernel.now
+        self._paused_at[member.process] = self._kernel.now, self._truth.names()
 
     def resumed(self, member):
         """A member ends its pause."""
