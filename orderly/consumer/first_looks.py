@@ -58,8 +58,8 @@ class FirstLooks:
 
     def forget(self, topics: Iterable[str]) -> None:
         """Forget topics that are no longer subscribed: they may be subscribed again."""
-        with self._lock:
-            for topic in topics:
+        for topic in topics:
+            with self._lock:
                 self._seen.pop(topic, None)
                 self._failed.pop(topic, None)
 

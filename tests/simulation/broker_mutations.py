@@ -7,7 +7,13 @@ from orderly.consumer import rebalancer
 from orderly.consumer.first_looks import FirstLooks
 from orderly.consumer.offsets import OffsetSaver
 from orderly.ordering import ownership, start
-from orderly.ordering.broker_calls import FirstLook, MaxOffset, MinOffset, SaveOffset
+from orderly.ordering.broker_calls import (
+    FirstLook,
+    MaxOffset,
+    MinOffset,
+    QueryOffset,
+    SaveOffset,
+)
 from orderly.ordering.fence import Fence
 from orderly.ordering.start import StartPosition
 from orderly.ordering.state_records import StateWriter
@@ -79,11 +85,16 @@ def inherit_from_a_former_topic(set_):
 
 
 def forget_where_the_group_began(set_):
-    """If the broker has no offset, a start is computed again."""
+    """If the broker has lost the offset, the group begins anew, as if nobody knew where it was."""
     find_start = start.find_start
 
     def forgetful(queue, consume_from, known=None):
-        return (yield from find_start(queue, consume_from))
+        if known is None or (yield QueryOffset(queue)) is not None:
+            return (yield from find_start(queue, consume_from, known))
+        anew = MaxOffset if consume_from == "last" else MinOffset
+        begins = yield anew(queue)
+        yield SaveOffset(queue, begins)
+        return StartPosition(begins)
 
     set_(rebalancer, "find_start", forgetful)
     set_(ownership, "find_start", forgetful)

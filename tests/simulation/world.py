@@ -150,7 +150,8 @@ class World:
             Violation: a promise was broken.
         """
         kernel, scenario = self.kernel, self.scenario
-        kernel.at(self.began + scenario.joins, self._note_ends)
+        if scenario.joins:
+            kernel.at(self.began + scenario.joins, self._note_ends)
         for member in self.members:
             kernel.at(self.began + (scenario.joins or member.index * 0.3), member.begin)
         for producer in self.producers:
