@@ -8,16 +8,19 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from structlog.testing import capture_logs
 
+from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
 from orderly.client.broker import BrokerCalls
 from orderly.client.dialogues import performer
 from orderly.errors import RequestTimeout
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import by_config
 from orderly.ordering.broker_calls import Peek, Peeked, QueueEnds
+from orderly.testing import FakeBroker
 from tests.support.brokers import delete_topic, set_topic
-from tests.support.consuming import send_numbers
-from tests.support.waiting import await_visible, eventually, patient_producer
+from tests.support.consuming import Recorder, send_numbers, unique
+from tests.support.waiting import await_visible, eventually, patient_client, patient_producer
 
 KEYS = [f"order-{i}" for i in range(20)]
 QUICK = {"route_interval": 0.2, "rebalance_interval": 0.2, "commit_interval": 0.2}
@@ -191,3 +194,39 @@ def test_by_key_the_records_of_other_queues_know_a_group_whose_offsets_were_dele
     state_topics(group, topic)
     members = start_group(order="key", consume_from=late, queues=7, **QUICK)
     Handled(members.seen).are(2, 3, 4)
+
+
+# --- a broker that joins the topic while the one that knows the group is silent -------------------
+
+
+def test_a_queue_at_a_new_broker_waits_for_the_brokers_that_may_know_the_group(
+    order, late, closing, group
+):
+    brokers = closing(FakeBroker(brokers=("broker-a", "broker-b")))
+    client, topic = closing(patient_client(brokers.namesrv)), unique("topic")
+    client.admin.create_topic(topic, 4, broker="broker-a")
+    seen = Recorder()
+
+    def member(consume_from):
+        config = ConsumerConfig(order=order, consume_from=consume_from, rebalance_interval=0.2)
+        own = closing(Client(ClientConfig(namesrv=brokers.namesrv, request_timeout=1.0)))
+        consumer = OrderlyConsumer(group, seen, client=own, config=config)
+        return closing(consumer.subscribe(topic))
+
+    with patient_producer(brokers.namesrv) as producer:
+        send_numbers(producer, topic, KEYS, 2)
+    former = member("first")
+    Handled(seen).are(0, 1)
+    former.close()
+    set_topic(client, topic, read=4, write=4)  # at both
+    eventually(lambda: len(client.routes.refresh(topic).read_queues()) == 8)
+    with patient_producer(brokers.namesrv) as producer:
+        sent = send_numbers(producer, topic, KEYS, 2, first=2)
+    assert {result.queue.broker_name for result in sent} == {"broker-a", "broker-b"}
+    brokers.pause_broker("broker-a")
+    with capture_logs() as events:
+        fresh = member(late)
+        eventually(lambda: "queue.start_unknown" in {e["event"] for e in events}, within=LONG)
+    assert fresh.assignment == ()
+    brokers.resume_broker("broker-a")
+    Handled(seen).are(0, 1, 2, 3)
