@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from orderly.errors import NotAvailableYet, OrderlyError, TopicNotFound
+from orderly.errors import NotAvailableYet, OrderlyError, RouteError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import Dialogue, HasOffsets, Peeked, QueueEnds
 from orderly.ordering.rebalance_plan import by_broker
@@ -91,7 +91,7 @@ def _is_on_record(state_queues: Queues) -> Dialogue[bool]:
     """
     try:
         ends: Mapping[MessageQueue, Peeked] = yield QueueEnds(state_queues)
-    except TopicNotFound:
+    except (TopicNotFound, RouteError):  # no state topic, or not at this broker, which has answered
         return False
     for queue, last in ends.items():
         if last.end:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from orderly.errors import NoPermission, RequestTimeout, TopicNotFound
+from orderly.errors import NoPermission, RequestTimeout, RouteError, TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import HasOffsets, Peeked, QueueEnds, ReadRecords, converse
 from orderly.ordering.new_group import NewGroup, find_new_group
@@ -99,9 +99,12 @@ def test_the_nearest_broker_is_asked_first():
 # --- by key: what is on record -------------------------------------------------------------------
 
 
-def on_record(log, *, missing=False):
-    """What is found of a topic whose queue 0 at broker-a has such state records, and no offset."""
-    states = StateBroker(log=list(log), missing=missing)
+def on_record(log, missing=None):
+    """What is found of a topic whose queue 0 at broker-a has such state records, and no offset.
+
+    `missing` is the error of who asks for a state topic that is not there.
+    """
+    states = StateBroker(log=list(log))
 
     def perform(call):
         if isinstance(call, ReadRecords):
@@ -110,8 +113,8 @@ def on_record(log, *, missing=False):
             return False
         if call.queues[0].topic != STATE_QUEUE.topic:
             return {queue: ENDS[queue] for queue in call.queues}
-        if missing:
-            raise TopicNotFound("no such topic")
+        if missing is not None:
+            raise missing
         return {q: Peeked(None, len(log) if q == STATE_QUEUE else 0) for q in call.queues}
 
     def state_queue_of(queue):
@@ -130,9 +133,14 @@ ATTEMPT = [encode_record(Acquire("she@1")), encode_record(Confirm("she@1", 0))]
 NEWER = b"orderly-state 9 entry 00000000 {}"
 
 
-def test_without_records_the_group_is_new():
-    assert on_record([]) == NewGroup(ENDS)
-    assert on_record([], missing=True) == NewGroup(ENDS)
+@pytest.mark.parametrize("missing", [None, TopicNotFound("no topic"), RouteError("not there")])
+def test_without_records_the_group_is_new(missing):
+    assert on_record([], missing) == NewGroup(ENDS)
+
+
+def test_while_records_cannot_be_read_it_is_not_known_to_be_new():
+    with pytest.raises(RequestTimeout):
+        on_record([], SILENT)
 
 
 def test_who_was_on_record_in_any_queue_is_known():
