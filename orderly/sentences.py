@@ -73,9 +73,9 @@ SENTENCES: Mapping[str, str] = {
     "poison_policy.failed": "on_poison failed to choose an outcome; the message blocks",
     # queues
     "queue.assigned": "this member has the queue, from offset {start} on",
-    "queue.begins_behind": "no former owner of the queue is known, so the group begins at {start},"
-    " as consume_from says; earlier messages, from {minimum} on, are not consumed",
-    "queue.start_unknown": "the queue's offset was not read; it is tried again",
+    "queue.begins_behind": "no broker has an offset of the group in this topic, so it begins at"
+    " {start}, as consume_from says; earlier messages, from {minimum} on, are not consumed",
+    "queue.start_unknown": "it is not known where the queue begins; it is tried again",
     "queue.suspended": "the queue waits {seconds} s",
     "queue.full": "the cache is full of messages that are not committed",
     "queue.span_reached": "the queue waits for one key that is {span} offsets behind the others",

@@ -86,8 +86,9 @@ class ConsumerConfig(FromEnv):
     With order="queue", settings that are only for order="key" must have their default.
 
     Attributes:
-        consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
-            an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is understood).
+        consume_from: where a group starts that has no stored offset in any queue of the topic:
+            "last" (as Java), "first", or an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is
+            understood). In any other group a queue without an offset starts with its first message.
         order: "queue": one message of a queue at a time, as in Java. "key": one message of a key at
             a time, and the keys of a queue in parallel; a failing key holds back no other. A key
             function (`OrderlyConsumer(key=)`) runs on the thread that reads all replies of a

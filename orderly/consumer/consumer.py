@@ -193,6 +193,7 @@ class OrderlyConsumer:
                 group = self._session.group
                 self._lifecycle.admit(preflight.check_filter(self._client, group, subscription))
                 self._lifecycle.ensure_state(real)
+                self._lifecycle.look_around(real)
             self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
         return self

@@ -11,7 +11,6 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from orderly.client.state_topics import StateTopics
 from orderly.clock import now
 from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.broker_threads import BrokerThreads
+from orderly.consumer.first_looks import FirstLooks
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.renewal import HeldOwnership, announce_loss, renew_now
@@ -28,13 +28,20 @@ from orderly.log import where
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.broker_calls import WRITES, Call, LockQueues, UnlockQueues, converse
+from orderly.ordering.broker_calls import (
+    WRITES,
+    Call,
+    FirstLook,
+    LockQueues,
+    UnlockQueues,
+    converse,
+)
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence
 from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
 from orderly.ordering.ownership import Inheritance, take_over
 from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
-from orderly.ordering.start import StartPosition, find_start, for_later_queue
+from orderly.ordering.start import StartPosition, find_start
 from orderly.protocol.heartbeat import Subscription
 
 Answer = TypeVar("Answer")
@@ -108,7 +115,7 @@ class Rebalancer:
 
     def _forget_topics(self) -> None:
         session = self._session
-        self._taker.forget(session.outlook.keys() - session.subscriptions.keys())
+        self._taker.first_looks.forget(session.outlook.keys() - session.subscriptions.keys())
         session.outlook = {t: o for t, o in session.outlook.items() if t in session.subscriptions}
 
     def _heartbeat_on_change(self, outlooks: Mapping[str, Outlook]) -> None:
@@ -127,7 +134,6 @@ class Rebalancer:
         subscription = session.subscriptions.get(topic)
         if subscription is None:  # unsubscribed while this round ran
             return True
-        self._taker.know(topic, outlook.queues)
         session.outlook = {**session.outlook, topic: outlook}
         self._report_idle(topic, outlook)
         changes = self._plan(topic, outlook.share)
@@ -214,6 +220,7 @@ class Taker:
         state_topics: where what is finished ahead is remembered; None: order by queue.
 
     Attributes:
+        first_looks: in which topics the group is new.
         steps: what is under way at brokers.
     """
 
@@ -228,18 +235,9 @@ class Taker:
         self._start_pulling = start_pulling
         self._drop_outdated = drop_outdated
         self._state_topics = state_topics
-        self._known: dict[str, frozenset[MessageQueue]] = {}
+        self.first_looks = FirstLooks(session, state_topics)
         self._not_before: dict[MessageQueue, float] = {}
         self.steps = BrokerThreads(f"taking-{session.group}", session.attention)
-
-    def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
-        """Note the queues a topic had when it was first looked at; others are later ones."""
-        self._known.setdefault(topic, frozenset(queues))
-
-    def forget(self, topics: Collection[str]) -> None:
-        """Forget what was noted of topics that are no longer subscribed."""
-        for topic in topics:
-            self._known.pop(topic, None)
 
     def forget_others(self, topic: str, share: Collection[MessageQueue]) -> None:
         """Forget what kept queues from being taken that are no longer ours by allocation."""
@@ -424,10 +422,12 @@ class Taker:
         The inheritance is None if the queue is not ours. A lock that may have run out is not
         renewed: somebody else may have had it in between.
         """
-        session, position = self._session, self._position(queue)
+        session, position = self._session, self._session.consume_from
 
         def perform(call: Call) -> Any:
             nonlocal asked_at
+            if isinstance(call, FirstLook):
+                return self.first_looks.new_group(call.queue)
             begun = now()
             late = begun - asked_at >= session.config.lock_trust
             if late and isinstance(call, (*WRITES, LockQueues)):
@@ -473,11 +473,6 @@ class Taker:
                 "state.rebuilt",
                 parked_keys=len(inherited.kept.parked),
             )
-
-    def _position(self, queue: MessageQueue) -> str | datetime:
-        position = self._session.consume_from
-        known = queue in self._known.get(queue.topic, (queue,))
-        return position if known else for_later_queue(position)
 
     def _give_back(self, *queues: MessageQueue) -> None:
         with contextlib.suppress(OrderlyError):  # then the broker frees them within 60 s

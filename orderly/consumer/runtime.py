@@ -119,6 +119,7 @@ class ConsumerRuntime:
         self._taker = taker = Taker(
             session, self._puller.start, self.releaser.drop_outdated, state_topics
         )
+        self.first_looks = taker.first_looks
         rebalancer = Rebalancer(
             session, allocate, taker, self.releaser, self._again, order_check=order_check
         )
@@ -378,6 +379,8 @@ class Lifecycle:
                 **session.subscriptions,
                 retry_topic: Subscription.from_expression(retry_topic, "*", session.version),
             }
+        for topic in session.subscriptions:
+            self.look_around(topic)
         client.heartbeat.register_consumer(
             session.group,
             subscriptions=session.announced,
@@ -397,6 +400,10 @@ class Lifecycle:
         """See that there is a place to remember what is finished ahead in `topic`."""
         if self._state_topics is not None and self._session.by_key(topic):
             self._state_topics.ensure(topic)
+
+    def look_around(self, topic: str) -> None:
+        """See whether the group is new in `topic`; before the first heartbeat that names it."""
+        self._runtime.first_looks.look(topic)
 
     def _answers(self) -> GroupAnswers:
         runtime = self._runtime

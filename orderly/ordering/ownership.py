@@ -102,7 +102,7 @@ def take_over(
         state_queue: the queue of the state topic on the same broker with the same number.
         park_queue: the one of the park topic.
         client_id: of this member, new at each start.
-        consume_from: where a queue without a committed offset begins; see `find_start`.
+        consume_from: where a new group begins; see `find_start`.
         now: seconds, on the clock of the fence.
 
     Returns:

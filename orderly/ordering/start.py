@@ -3,7 +3,8 @@
 Lock first, then read the committed offset, then pull. The offset of the former owner is final by
 then (`ownership.hand_on`: acknowledged before the unlock). A broker may have lost it, though, or
 have one of another generation of the topic; then what the former owner knew decides. Only where
-nobody knows anything is a start computed.
+nobody knows anything is a start computed, and for a group that is known in the topic it is the
+queue's first message (`new_group`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.broker_calls import (
     Dialogue,
-    MaxOffset,
+    FirstLook,
     MinOffset,
     OffsetAtTime,
     Peek,
@@ -26,50 +27,52 @@ from orderly.ordering.broker_calls import (
     SaveOffset,
 )
 from orderly.ordering.fence import Landmark, check_generation
+from orderly.ordering.new_group import NewGroup
 
 # --- a queue without a committed offset: one table ------------------------------------------------
 # Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
 # and at the first pull, and skips what was sent in between (apache/rocketmq issue 10955); here it
-# is computed once and committed before the first pull (see `find_start`).
+# is computed once and committed before the first pull (see `find_start`). And Java asks for this
+# queue alone: one that a known group has not consumed yet begins like one of a new group.
 
 
 class Start(Enum):
-    """Which offset of the queue to ask the broker for."""
+    """Which offset of the queue it is."""
 
     MIN = "the lowest offset the broker still has"
-    MAX = "the offset after the newest message"
+    END = "the offset after the message that was the newest before the group began"
     TIME = "the first offset stored at or after a time"
 
 
 _TABLE = {
-    # (position, retry topic) -> start
-    ("first", False): Start.MIN,
+    # (position, whether the group is new in the topic) -> start
     ("first", True): Start.MIN,
-    ("last", False): Start.MAX,
-    ("last", True): Start.MIN,
-    ("time", False): Start.TIME,
-    ("time", True): Start.MAX,
+    ("last", True): Start.END,
+    ("time", True): Start.TIME,
+    ("first", False): Start.MIN,
+    ("last", False): Start.MIN,
+    ("time", False): Start.MIN,
 }
 
 
-def start_of(consume_from: str | datetime, topic: str) -> Start:
+def start_of(consume_from: str | datetime, *, new: bool) -> Start:
     """Return the table's cell.
 
     Args:
         consume_from: "first", "last" or a time, as `config.parse_consume_from` returns it.
-        topic: a `%RETRY%` topic starts at 0 under "last": what is in there is ours.
+        new: whether the group is new in the topic, and the topic had the queue when it began.
     """
     position = "time" if isinstance(consume_from, datetime) else consume_from
-    return _TABLE[position, is_retry_topic(topic)]
+    return _TABLE[position, new]
 
 
-def for_later_queue(consume_from: str | datetime) -> str | datetime:
-    """Return the position for a queue that appeared after the group began to consume its topic.
+def depends_on_group(consume_from: str | datetime, topic: str) -> bool:
+    """Whether it matters for a topic's queues if the group is new there.
 
-    "last" would skip what was sent between its appearance and our noticing it (apache/rocketmq
-    issue 9307), so it begins with its first message.
+    In a `%RETRY%` topic it never is: what is in there is the group's own.
     """
-    return "first" if consume_from == "last" else consume_from
+    known, new = (start_of(consume_from, new=each) for each in (False, True))
+    return known is not new and not is_retry_topic(topic)
 
 
 # --- where a queue that was taken over goes on ----------------------------------------------------
@@ -112,8 +115,8 @@ class StartPosition:
             owner knew, if that is still there; None: the first pull brings one.
         former: the former owner's position, if the topic was recreated since.
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
-        passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
-            of a former owner and the consumer does not begin with the first one.
+        passed_over: (minimum, start) if messages before `start` are left out, since the group is
+            new in the topic and does not begin with the first one.
         end: the offset after the newest message, if it came with `landmark`.
     """
 
@@ -137,8 +140,8 @@ def find_start(
 
     Args:
         queue: which one.
-        consume_from: where a queue begins of which nothing is known.
-        known: where it stood.
+        consume_from: where a new group begins.
+        known: where the queue stood.
 
     Raises:
         OrderlyError: any failure but "none stored"; the caller must not pull then.
@@ -196,17 +199,28 @@ def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, 
 
 
 def _computed(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[StartPosition]:
-    start = start_of(consume_from, queue.topic)
-    minimum: int = yield MinOffset(queue)
-    computed = minimum
+    new_group: NewGroup | None = None
+    if depends_on_group(consume_from, queue.topic):
+        new_group = yield FirstLook(queue)
+    before = None if new_group is None else new_group.ends.get(queue)
+    start = start_of(consume_from, new=before is not None)
+    computed = minimum = yield MinOffset(queue)
     if start is Start.TIME:
         assert isinstance(consume_from, datetime)
         computed = yield OffsetAtTime(queue, consume_from)
-    elif start is Start.MAX:
-        computed = yield MaxOffset(queue)
+    elif start is Start.END:
+        assert before is not None
+        computed = yield from _still_there(queue, before, minimum)
     kept = yield from _save(queue, computed)
     below, _ = yield from _below(queue, kept)
     return StartPosition(kept, below, passed_over=(minimum, kept) if kept > minimum else None)
+
+
+def _still_there(queue: MessageQueue, last: Peeked, minimum: int) -> Dialogue[int]:
+    """Where the queue ended when `last` was its last message; its minimum if it is another one."""
+    landmark = None if last.stored_at is None else Landmark(last.end - 1, last.stored_at)
+    check = yield from check_generation(queue, landmark)
+    return last.end if check.minimum is None else minimum
 
 
 def _save(queue: MessageQueue, offset: int) -> Dialogue[int]:

@@ -4,10 +4,18 @@ from dataclasses import replace
 
 from orderly.client.routes import Routes
 from orderly.consumer import rebalancer
+from orderly.consumer.first_looks import FirstLooks
 from orderly.consumer.offsets import OffsetSaver
 from orderly.ordering import ownership, start
-from orderly.ordering.broker_calls import MaxOffset, MinOffset
+from orderly.ordering.broker_calls import (
+    FirstLook,
+    MaxOffset,
+    MinOffset,
+    QueryOffset,
+    SaveOffset,
+)
 from orderly.ordering.fence import Fence
+from orderly.ordering.start import StartPosition
 from orderly.ordering.state_records import StateWriter
 
 _FEW = 1  # offset
@@ -77,14 +85,43 @@ def inherit_from_a_former_topic(set_):
 
 
 def forget_where_the_group_began(set_):
-    """If the broker has no offset, a start is computed again."""
+    """If the broker has lost the offset, the group begins anew, as if nobody knew where it was."""
     find_start = start.find_start
 
     def forgetful(queue, consume_from, known=None):
-        return (yield from find_start(queue, consume_from))
+        if known is None or (yield QueryOffset(queue)) is not None:
+            return (yield from find_start(queue, consume_from, known))
+        anew = MaxOffset if consume_from == "last" else MinOffset
+        begins = yield anew(queue)
+        yield SaveOffset(queue, begins)
+        return StartPosition(begins)
 
     set_(rebalancer, "find_start", forgetful)
     set_(ownership, "find_start", forgetful)
+
+
+def begin_later_queues_at_their_end(set_):
+    """A queue that a known group has not begun begins at its end, as one of a new group does."""
+    computed = start._computed
+
+    def careless(queue, consume_from):
+        if consume_from == "last" and (yield FirstLook(queue)) is None:
+            end = yield MaxOffset(queue)
+            yield SaveOffset(queue, end)
+            return StartPosition(end)
+        return (yield from computed(queue, consume_from))
+
+    set_(start, "_computed", careless)
+
+
+def see_the_end_when_a_queue_is_taken(set_):
+    """In a new group a queue begins where it ends when it is taken, not before the group began."""
+    set_(start, "_still_there", lambda queue, last, minimum: (yield MaxOffset(queue)))
+
+
+def look_when_a_queue_is_taken(set_):
+    """A member looks whether its group is new when it takes a queue, not before it joins."""
+    set_(FirstLooks, "look", lambda self, topic: None)
 
 
 def count_the_last_offset_only(set_):
@@ -131,6 +168,9 @@ BROKER_MUTATIONS = (
     never_look_at_an_idle_queue,
     inherit_from_a_former_topic,
     forget_where_the_group_began,
+    begin_later_queues_at_their_end,
+    see_the_end_when_a_queue_is_taken,
+    look_when_a_queue_is_taken,
     count_the_last_offset_only,
     leave_the_window_off_the_record,
     take_a_deleted_topic_for_there,

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from orderly import MessageQueue
-from tests.simulation.scenario import ACTS, SETTLED
+from tests.simulation.scenario import ACTS, LOCK, SETTLED
 from tests.simulation.truth import TOPIC, Broken
 
 _ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
@@ -42,6 +42,9 @@ class Commits:
         self._world = world
         self._kernel = world.kernel
         self._truth = world.truth
+        settings = dict(world.scenario.settings)
+        self._by_key = settings["order"] == "key"
+        self._last = settings.get("consume_from") == "last"
         self._ledger = ledger
         self._events = events
         self._reached = Counter()
@@ -52,6 +55,9 @@ class Commits:
             for fault in world.scenario.faults
         )
         self._starts = set()
+        self._ends = {}  # by queue, where it ended when the group began
+        self._forgotten_at = -math.inf  # when the last offset of the group was lost
+        self._looked_at = {}  # by process, when it looked last where queues end
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
         self._undone = {}  # by queue, what was finished before a reset that nobody has committed
         self._doubtful = {}  # by queue that was reset so that an heir may not see it: where to
@@ -82,16 +88,45 @@ class Commits:
     def _begin(self, member, queue, offset):
         """The broker has no offset of the group: it begins here, unless it is known to have begun.
 
-        By key that is on record; by queue the last owner knows it, and nobody else does.
+        By key that is on record; by queue the last owner knows it. And wherever it begins, nothing
+        is passed over that was stored after the group's first commit in the topic.
         """
-        if self._truth.has_stored(queue):
+        truth, process = self._truth, member.process
+        if truth.has_stored(queue):
             return
-        by_key = dict(self._world.scenario.settings)["order"] == "key"
-        knows = by_key or self._ledger.last_owner(queue) is member.process
-        if queue not in self._starts or not knows:
-            self._starts.add(queue)
-            self._truth.start[queue] = max(self._truth.start[queue], offset)
-            self._world.note(member, "begins at", offset, "in", queue)
+        knows = self._by_key or self._ledger.last_owner(queue) is process
+        if queue in self._starts and knows:
+            return
+        if not any(map(truth.has_stored, truth.queues())) and self._takes_for_new(process):
+            self._ends = {each: truth.log(each).max_offset for each in truth.queues()}
+        later = queue not in self._ends
+        self._check_begin(member, queue, offset)
+        self._starts.add(queue)
+        truth.start[queue] = max(truth.start[queue], min(offset, self._ends.get(queue, 0)))
+        self._world.happened["later queue"] += later and truth.log(queue).max_offset > 0
+        self._world.happened["passed over by a new group"] += truth.start[queue] > 0
+        self._world.note(member, "begins at", offset, "in", queue)
+
+    def _takes_for_new(self, process):
+        """Whether the group is new, or a member cannot know better.
+
+        By queue, one that looked when no broker had an offset any more.
+        """
+        fresh = self._looked_at.get(process, -math.inf) >= self._forgotten_at
+        return not self._ends or (not self._by_key and fresh)
+
+    def _check_begin(self, member, queue, offset):
+        """Where nothing went wrong yet a new group begins where its first member saw the end."""
+        world = self._world
+        wrong = [fault.at for fault in world.scenario.faults if fault.code != LOCK]
+        undisturbed = self._kernel.now < world.began + min(wrong, default=math.inf)
+        if undisturbed and self._last and offset < world.ends_at_join.get(queue, 0):
+            text = f"{member}: {offset} of {queue}, which ended at {world.ends_at_join[queue]}"
+            raise Broken("new group replays", text)
+
+    def looked(self, process):
+        """A member asks where queues end."""
+        self._looked_at[process] = self._kernel.now
 
     def archive(self, former):
         """The topic is deleted: commits of its queues are of the past."""
@@ -110,6 +145,8 @@ class Commits:
 
     def went_back(self, queue):
         """The broker was killed: it has the offset that it had written to its disk."""
+        if not any(map(self._truth.has_stored, self._truth.queues())):
+            self._forgotten_at = self._kernel.now
         stored = self._truth.stored(queue)
         stale = self._world.generations.went_back(queue, stored, self._reached[queue])
         self._reached[queue] = min(self._reached[queue], stored)

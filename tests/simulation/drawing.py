@@ -2,6 +2,7 @@
 
 import random
 
+from tests.simulation.beginning_plots import BEGINNING_PLOTS
 from tests.simulation.cast import Cast
 from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away
@@ -10,6 +11,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.steering_plots import steered
 
 _AWAY = 0.02  # share of the histories in which offsets are reset while no member runs
+_BEGINNINGS = 0.05  # share of the histories that are about where a queue begins
 _FORGERS = 0.03  # share of the histories in which somebody forges records
 _STEERED = 0.12  # share of the histories in which keys are paused, or rates limited
 _PROGRAMS = 0.35  # share of the histories that are about what a program does
@@ -34,6 +36,9 @@ def draw(seed):
     steering = random.Random(f"steering {seed}")
     if steering.random() < _STEERED:
         changes = steered(Cast(steering, members, producers, brokers))
+    beginnings = random.Random(f"beginnings {seed}")
+    if beginnings.random() < _BEGINNINGS:
+        changes = beginnings.choice(BEGINNING_PLOTS)(Cast(beginnings, members, producers, brokers))
     forgers = random.Random(f"forgeries {seed}")
     if forgers.random() < _FORGERS:
         changes = forged(Cast(forgers, members, producers, brokers))
@@ -69,6 +74,7 @@ def draw(seed):
         "killers": 0,
         "fixed": 0.0,
         "secrets": "",
+        "joins": 0.0,
     }
     drawn |= _handlers(rng)
     settings = drawn["settings"] | changes.pop("settings", {})

@@ -111,6 +111,12 @@ PATHS = (
     # What brokers lose.
     Path("offsets forgotten", _happened("offsets forgotten"), "leave_the_window_off_the_record"),
     Path("a start forgotten", _happened("start forgotten"), "forget_where_the_group_began"),
+    Path("a queue that came later", _happened("later queue"), "begin_later_queues_at_their_end"),
+    Path(
+        "a new group passes messages over",
+        _happened("passed over by a new group"),
+        "look_when_a_queue_is_taken",
+    ),
     Path("a topic made anew", _fault("topic anew"), "ignore_a_topic_made_anew"),
     Path("no state topic", _happened("state topic deleted"), "take_a_deleted_topic_for_there"),
     # What others write.

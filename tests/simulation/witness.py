@@ -16,13 +16,14 @@ from orderly.protocol.offsets import UpdateConsumerOffset
 from orderly.protocol.properties import decode_properties
 from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import Confirm
+from orderly.protocol.statistics import GetTopicStats
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.kept import Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
-from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
+from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, QUERY, SEND, UNLOCK
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
@@ -117,7 +118,7 @@ class Witness:
         self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.kept = Kept(world)
-        self._paused_at = {}  # by process
+        self._paused_at = {}  # by process: when, and which queues the topic had then
         self._keys_paused_at = {}  # by process and key
         self._pace = Pace(world)
         self._lost = set()  # (process, queue), as the program was told
@@ -166,6 +167,8 @@ class Witness:
         if command.is_response or (member := self._of(link)) is None:
             return
         self._spring(member, command, leaving=False)
+        if command.code == ENDS and from_ext(GetTopicStats, command.ext).topic == TOPIC:
+            self.commits.looked(member.process)
         if command.code == COMMIT:
             header, queue = self._commit(link, command)
             counts = self.commits.arrives(member, header, queue)
@@ -364,8 +367,8 @@ class Witness:
 
     def _check_pause(self, member, queue, context):
         """Nothing is handed out once a pause is under way; what had been taken still comes."""
-        began = self._paused_at.get(member.process)
-        if began is None or context.replayed or self._world.scenario.killers:
+        began, queues = self._paused_at.get(member.process, (None, ()))
+        if queue not in queues or context.replayed or self._world.scenario.killers:
             return
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
@@ -438,7 +441,7 @@ class Witness:
         """A member has paused all queues."""
         self._world.note(member, "pauses")
         self._world.happened["paused"] += 1
-        self._paused_at[member.process] = self._kernel.now
+        self._paused_at[member.process] = self._kernel.now, self._truth.names()
 
     def resumed(self, member):
         """A member ends its pause."""

@@ -9,6 +9,7 @@ from orderly.ordering.broker_calls import (
     AppendRecord,
     LockQueues,
     Peek,
+    Peeked,
     QueryOffset,
     ReadParked,
     ReadRecords,
@@ -16,6 +17,7 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.new_group import NewGroup
 from orderly.ordering.ownership import Recreated, Resumed, check_generation, resume, take_over
 from orderly.ordering.parking import ParkingState
 from orderly.ordering.start import StartPosition
@@ -743,11 +745,12 @@ def test_a_state_topic_that_is_missing_ends_the_take_over(broker):
 def test_a_start_that_was_chosen_is_on_record_before_anything_is_pulled(broker):
     """The broker may be killed before it writes it down, and messages come in the meantime."""
     broker.offset, broker.end = None, 20
+    broker.new_group = NewGroup({QUEUE: Peeked(broker.stored_at(19), 20)})
     dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, FIRST, "last")
     assert converse(dialogue, broker.performer(FIRST)).start == 20
     (entry,) = map(decode_record, broker.log[2:])
     assert (entry.low, entry.runs, entry.landmark) == (20, (), (19, broker.stored_at(19)))
-    broker.offset, broker.end, broker.owner = None, 50, SECOND
+    broker.offset, broker.end, broker.owner, broker.new_group = None, 50, SECOND, None
     dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "last")
     found = converse(dialogue, broker.performer(SECOND))
     assert (found.start, found.begin.forgotten, broker.offset) == (20, True, 20)
