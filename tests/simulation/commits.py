@@ -166,6 +166,11 @@ class Commits:
             if not self._truth.reset_waits(queue):
                 self.goes_on(process, queue)
 
+    def recorded(self, queue):
+        """A state record is stored: the reset that it tells of has undone what was finished."""
+        if queue in self.reset and self._ledger.agrees(queue, self._reached[queue]):
+            self._undone[queue] = set()
+
     def told(self, process, queue):
         """The broker answers a member's question with an offset reset, which it does once."""
         if (queue, process) in self._heirs.items():

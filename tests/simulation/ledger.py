@@ -140,7 +140,7 @@ class Ledger:
         if not judged:
             self._unjudged[queue].update(_claimed(record))
         claimed = _claimed(record) | self.recorded[queue] | self._unjudged[queue]
-        self.parked.pass_over(queue, claimed)
+        self.parked.pass_over(member.process, queue, claimed)
         if judged:
             self._check_claim(member, queue, record, self.parked.covers)
         self._add(queue, record, judged=judged)

@@ -99,18 +99,19 @@ class ParkedKeys:
         self._latest[queue] |= after
         return True
 
-    def pass_over(self, queue, claimed):
-        """Of what is claimed, note what waits no more because an operator dropped its key.
+    def pass_over(self, process, queue, claimed):
+        """Of what an owner claims, note what waits no more because an operator dropped its key.
 
-        Also what a former owner had finished and not put on record: it has come again.
+        Also what only a former owner has finished, and not put on record: it has come again.
         """
         for offset in sorted(self._copies[queue].keys() & claimed):
             settled = self._truth.finished[queue] | self._truth.skipped[queue]
             parked = self._latest[queue].get(self._truth.key(queue, offset))
             if self.covers(queue, offset) or parked is None:
                 continue
-            left = offset not in settled or offset in self._waited[queue]
-            if left and self._is_dropped(queue, parked):
+            again = offset in self._waited[queue]
+            again = again and not self._world.witness.has_finished(process, (queue, offset))
+            if (again or offset not in settled) and self._is_dropped(queue, parked):
                 self._drop(queue, offset)
         self._waited[queue] = ()
 

@@ -64,6 +64,7 @@ def test_no_seed_breaks_a_promise(played):
         1108095,  # reset twice: what was finished in between
         1110530,  # as 701201, with a broker that was killed twice
         1113477,  # an operator dropped what former owners had finished
+        1120012,  # an operator released a key and dropped it at once
         1117732,  # a lock was refused when nobody waited for the answer any more
     ],
 )
@@ -401,19 +402,24 @@ def test_an_heir_that_is_told_of_a_reset_cannot_take_it_for_a_killed_broker(told
     assert world.happened["reset, excused"] == (told != "the heir")
 
 
-def test_what_was_finished_between_two_resets_counts_where_nobody_can_know_of_them():
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_was_finished_between_two_resets_counts_where_nobody_can_know_of_them(recorded):
+    """And what was finished before the first one, unless its owner has put that on record."""
     world, queue = quiet_world(faults=())
     for offset in (0, 1, 2):
         assert commits(world, queue, offset)
-    member, finished = owner("member 1.1"), world.truth.finished[queue]
+    member, ledger = owner("member 1.1"), world.witness.ledger
+    ledger.stored(member, queue, Acquire("x"), 0, judged=True)
     world.witness.commits.was_reset(queue, 1)
+    ledger.stored(member, queue, entry(low=1 if recorded else 2), 1, judged=False)
+    world.witness.commits.recorded(queue)
     world.truth.finished[queue].add(2)
     world.witness.commits.was_reset(queue, 0)
     assert not world.truth.finished[queue]
     world.truth.stored = lambda queue: 0
     world.witness.ledger.agrees = lambda queue, offset: False
     world.witness.commits.confirmed(member.process, queue)
-    assert world.truth.finished[queue] == {0, 1, 2} == finished | {2}
+    assert world.truth.finished[queue] == ({0, 2} if recorded else {0, 1, 2})
 
 
 def test_a_commit_beyond_the_end_of_the_log_is_none():

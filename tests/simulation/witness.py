@@ -249,6 +249,8 @@ class Witness:
                 self.commits.goes_on(member.process, queue)
             if ledger.stored(member, queue, record, offset, judged=judged):
                 self.commits.parked_changed(queue)
+            if isinstance(record, Entry):
+                self.commits.recorded(queue)
 
     def _heard_answer(self, link, command):
         """A member gets an answer: it knows that it has a lock, or that a dead letter is stored."""
@@ -328,6 +330,10 @@ class Witness:
             done = self._finished_by.pop((process, queue))
             self._finished_by[process, former[queue]] = done
         self.commits.archive(former)
+
+    def has_finished(self, process, place):
+        """Whether a process is done with a message, since it took the queue."""
+        return place[1] in self._finished_by.get((process, place[0]), ())
 
     def has_seen(self, process, queue):
         """Whether a process surely knows a message of a queue, of when it took it last."""
@@ -613,7 +619,7 @@ class Witness:
 
     def _check_delivery(self, call, place):
         member, replayed = call.member, call.replayed
-        if place[1] in self._finished_by[member.process, place[0]]:
+        if self.has_finished(member.process, place):
             text = f"{member}: {place[1]} of {place[0]}, which it has finished itself"
             self._kernel.fail(Broken("repeated", text))
         parked = self.ledger.parked
