@@ -90,10 +90,13 @@ class Control:
         return offset
 
     def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, on request of a broker that leaves resets to members (220)."""
-        for queue, offset in offsets.items():
-            held = self._session.find(queue)
-            if held is None:
+        """Go on from these offsets, on request of a broker that leaves resets to members (220).
+
+        A queue that is being given up takes its offset with it, to its next owner.
+        """
+        for held in self._session.held():
+            offset = offsets.get(held.queue)
+            if offset is None:
                 continue
             with held.lock:
                 moved = held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)

@@ -27,7 +27,7 @@ from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.lanes import Batch
 from orderly.ordering.lru import put_latest
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.start import FormerPosition
 from orderly.ordering.state_records import StateWriter
 from orderly.protocol.heartbeat import Subscription
@@ -402,6 +402,39 @@ class Session:
         with self._lock:
             held = self._held.get(queue)
         return held if held is not None and held.owned.dropped is None else None
+
+    def told_to_start_at(self, held: HeldQueue, offset: int, *, reset: bool) -> None:
+        """Start a queue again at an offset that the broker named.
+
+        Args:
+            held: the queue as it was held when the broker was asked.
+            offset: where to go on.
+            reset: an operator has set it, and the broker says so only once: whoever holds the queue
+                by now has to know, also while it gives the queue up.
+        """
+        former = held.released
+        if reset and former:
+            with self._lock:
+                held = self._held.get(held.queue, held)
+        with held.lock:
+            before, ahead = held.owned.next_pull, held.owned.finished_ahead
+            changed = held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)
+        if changed:
+            held.log.warning(
+                "offset.illegal",
+                refused=before,
+                correct=offset,
+                skipped=max(0, offset - before),
+                finished_ahead_discarded=sum(end - start for start, end in ahead),
+            )
+            self.attention()
+        elif former:
+            held.log.warning(
+                "offset.illegal_for_former_owner",
+                correct=offset,
+                hint="if the offset was reset just now, check that the current owner continued"
+                " from there",
+            )
 
     def held(self) -> list[HeldQueue]:
         """A snapshot of the queues held, sorted."""

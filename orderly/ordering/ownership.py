@@ -206,7 +206,7 @@ def resume(found: RecordedState | None, begin: StartPosition, takeovers: int) ->
     entry = found.entry
     # What is not stored is not finished: the log was cut, or the record is forged.
     end = _NEVER if begin.end is None else begin.end
-    if stored <= end < entry.low:
+    if begin.reset or stored <= end < entry.low:
         return Resumed(stored, (), reset=True)
     runs = difference(found.runs, ((end, _NEVER),)) if end < _NEVER else found.runs
     if stored in (entry.low, entry.previous_low):

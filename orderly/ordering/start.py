@@ -21,6 +21,7 @@ from orderly.ordering.broker_calls import (
     FirstLook,
     MinOffset,
     OffsetAtTime,
+    OffsetReset,
     Peek,
     Peeked,
     QueryOffset,
@@ -117,6 +118,7 @@ class StartPosition:
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
         passed_over: (minimum, start) if messages before `start` are left out, since the group is
             new in the topic and does not begin with the first one.
+        reset: an operator has set `start`; the broker said so, which it does only once.
         end: the offset after the newest message, if it came with `landmark`.
     """
 
@@ -125,6 +127,7 @@ class StartPosition:
     former: int | None = None
     forgotten: bool = False
     passed_over: tuple[int, int] | None = None
+    reset: bool = False
     end: int | None = None
 
 
@@ -146,35 +149,53 @@ def find_start(
     Raises:
         OrderlyError: any failure but "none stored"; the caller must not pull then.
     """
+    try:
+        return (yield from _found(queue, consume_from, known, reset=False))
+    except OffsetReset:  # the answer to the same question is another one now
+        return (yield from _found(queue, consume_from, known, reset=True))
+
+
+def _found(
+    queue: MessageQueue,
+    consume_from: str | datetime,
+    known: FormerPosition | None,
+    *,
+    reset: bool,
+) -> Dialogue[StartPosition]:
     stored: int | None = yield QueryOffset(queue)
     if known is not None:
-        return (yield from _resumed(queue, stored, known))
+        return (yield from _resumed(queue, stored, known, reset=reset))
     if stored is None:
         return (yield from _computed(queue, consume_from))
-    below, _ = yield from _below(queue, stored)
-    return StartPosition(stored, below)
+    below, _ = yield from message_below(queue, stored)
+    return StartPosition(stored, below, reset=reset)
 
 
 def _resumed(
-    queue: MessageQueue, stored: int | None, known: FormerPosition
+    queue: MessageQueue, stored: int | None, known: FormerPosition, *, reset: bool
 ) -> Dialogue[StartPosition]:
-    """Compare what the broker has with what is known: they may be of two generations."""
-    below, end = yield from _below(queue, stored or 0)
+    """Compare what the broker has with what is known: they may be of two generations.
+
+    What an operator has set just now is of the present one.
+    """
+    below, end = yield from message_below(queue, stored or 0)
     beyond = stored is not None and end is not None and end < stored
     start, former = stored, None
     check = yield from check_generation(queue, known.landmark)
     if check.minimum is not None:
         former = known.offset
         # Another owner may have set it in the new generation. On record it would be known.
-        if stored is None or beyond or stored in known.sent or known.latest:
+        outdated = beyond or stored in known.sent or known.latest
+        if stored is None or (outdated and not reset):
             start = check.minimum
-    elif stored is not None and _is_outdated(stored, known, beyond=beyond):
+    elif stored is not None and not reset and _is_outdated(stored, known, beyond=beyond):
         start = None
     earlier = known.landmark if check.there else None
     if start is not None and start == stored:
-        return StartPosition(start, below or earlier, former, end=end if below else None)
+        end = end if below else None
+        return StartPosition(start, below or earlier, former, reset=reset, end=end)
     kept = yield from _save(queue, known.offset if start is None else start)
-    below, end = yield from _below(queue, kept)
+    below, end = yield from message_below(queue, kept)
     landmark = below or earlier
     return StartPosition(kept, landmark, former, former is None, end=end if below else None)
 
@@ -189,8 +210,8 @@ def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
     return known.anew and known.offset < stored and stored in known.window
 
 
-def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
-    """The message right below an offset, and where the queue ends; None: not known."""
+def message_below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
+    """Return the message right below an offset, and where the queue ends; None: not known."""
     if offset <= 0:
         return None, None
     peeked: Peeked = yield Peek(queue, offset - 1)
@@ -212,7 +233,7 @@ def _computed(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[Sta
         assert before is not None
         computed = yield from _still_there(queue, before, minimum)
     kept = yield from _save(queue, computed)
-    below, _ = yield from _below(queue, kept)
+    below, _ = yield from message_below(queue, kept)
     return StartPosition(kept, below, passed_over=(minimum, kept) if kept > minimum else None)
 
 

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from orderly.client.routes import Routes
-from orderly.consumer import rebalancer
+from orderly.consumer import offsets, rebalancer
 from orderly.consumer.first_looks import FirstLooks
 from orderly.consumer.offsets import OffsetSaver
+from orderly.consumer.session import Session
 from orderly.ordering import ownership, start
 from orderly.ordering.broker_calls import (
     FirstLook,
@@ -79,6 +80,36 @@ def inherit_from_a_former_topic(set_):
         return ownership.Resumed(begin.start, found.runs, reset=False)
 
     set_(ownership, "resume", careless)
+
+
+def see_nothing_in_what_is_filtered_out(set_):
+    """A queue of which the filter left all out has no message that could show a new topic."""
+
+    def nothing(queue, offset):
+        yield from ()
+        return None, None
+
+    set_(offsets, "message_below", nothing)
+
+
+# --- offset resets -------------------------------------------------------------------------------
+
+
+def keep_a_reset_from_who_leaves(set_):
+    """A reset that a former ownership's pull is told of misses a member that leaves the queue."""
+    told = Session.told_to_start_at
+
+    def who_stays(self, held, offset, *, reset):
+        present = self.find(held.queue) if reset and held.released else None
+        told(self, present or held, offset, reset=False)
+
+    set_(Session, "told_to_start_at", who_stays)
+
+
+def forget_a_reset_at_a_takeover(set_):
+    """A member that is told of a reset as it takes a queue asks again, and goes by the record."""
+    found = start._found
+    set_(start, "_found", lambda *where, reset: found(*where, reset=False))
 
 
 # --- brokers that forget -------------------------------------------------------------------------
@@ -167,6 +198,9 @@ BROKER_MUTATIONS = (
     go_to_the_end_of_a_new_topic,
     never_look_at_an_idle_queue,
     inherit_from_a_former_topic,
+    see_nothing_in_what_is_filtered_out,
+    keep_a_reset_from_who_leaves,
+    forget_a_reset_at_a_takeover,
     forget_where_the_group_began,
     begin_later_queues_at_their_end,
     see_the_end_when_a_queue_is_taken,

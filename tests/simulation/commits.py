@@ -8,6 +8,7 @@ from orderly import MessageQueue
 from tests.simulation.scenario import ACTS, LOCK, SETTLED
 from tests.simulation.truth import TOPIC, Broken
 
+_A_LOOK = 4.0  # seconds within which a member has looked at a message that its filter left out
 _ON_THE_WAY = 1.0  # seconds a commit may have been under way when a reset was told
 
 
@@ -48,6 +49,7 @@ class Commits:
         self._ledger = ledger
         self._events = events
         self._reached = Counter()
+        self._moved_on = {}  # by process and queue, when it committed further first, as the owner
         self._told = Counter()  # by queue, the last commit among the events
         self.strict = all(
             fault.kind in (*ACTS, "program pause")
@@ -61,6 +63,7 @@ class Commits:
         self._reset_seen = {}  # by queue, when an offset reset was seen to wait, or made, last
         self._undone = {}  # by queue, what was finished before a reset that nobody has committed
         self._doubtful = {}  # by queue that was reset so that an heir may not see it: where to
+        self._heirs = {}  # by such a queue, the process that takes it over and may still be told
         self._sought = {}  # by queue that is given up for a seek: the new offset
         self.reset = set()
 
@@ -72,14 +75,21 @@ class Commits:
         self._world.note(member, "commits", offset, "in", queue)
         if self._world.generations.is_stale(member.process, queue, offset):
             return False
+        self.goes_on(member.process, queue)
         self._begin(member, queue, offset)
+        end = self._truth.log(queue).max_offset
+        if offset > max(end, self._truth.start[queue]):
+            raise Broken("commit past unfinished", f"{queue}: {offset}, but it ends at {end}")
         missing = self._truth.unsettled(queue, offset)
         if missing:
             raise Broken("commit past unfinished", f"{queue}: {offset}, but {missing} are not done")
+        if offset > self._reached[queue]:
+            self._moved_on.setdefault((member.process, queue), self._kernel.now)
         self._check_direction(member, queue, offset)
         self._ledger.committed(member, queue, offset)
         self.reset.discard(queue)
         self._doubtful.pop(queue, None)
+        self._heirs.pop(queue, None)
         self._truth.unsure.discard(queue)
         if not self._truth.skipped[queue]:  # a batch under way may have what was passed over
             self._tell(queue, offset)
@@ -136,12 +146,17 @@ class Commits:
             self._reset_seen.pop(queue, None)
             self._sought.pop(queue, None)
             self._doubtful.pop(queue, None)
+            self._heirs.pop(queue, None)
             self.reset.discard(queue)
             self._ledger.begin_anew(queue)
         for number, event in enumerate(self._events):
             if isinstance(event, Commit):
                 past = former.get(event.queue, event.queue)
                 self._events[number] = replace(event, queue=past)
+
+    def has_passed(self, process, queue):
+        """Whether an owner has gone past a message, and since had the time to look at it."""
+        return self._kernel.now - self._moved_on.get((process, queue), math.inf) > _A_LOOK
 
     def went_back(self, queue):
         """The broker was killed: it has the offset that it had written to its disk."""
@@ -152,8 +167,7 @@ class Commits:
         self._reached[queue] = min(self._reached[queue], stored)
         # A higher one is of before a reset, which the broker forgot: nothing is done by that.
         self._ledger.went_back(queue, 0 if stale else self._reached[queue])
-        if not self._truth.skipped[queue]:
-            self._tell(queue, min(self._told[queue], stored))
+        self._tell(queue, min(self._told[queue], stored))
 
     def parked_changed(self, queue):
         """Other keys are parked than before: of those no more counts as committed."""
@@ -171,20 +185,43 @@ class Commits:
             raise Broken("commit goes back", text)
         self._reached[queue] = offset
 
-    def taken(self, queue):
+    def taken(self, process, queue):
         """A member begins to own a queue: where the last one went on from has been committed."""
         self._sought.pop(queue, None)
+        self._moved_on.pop((process, queue), None)
+        self.goes_on(process, queue)
 
-    def confirmed(self, queue):
+    def confirmed(self, process, queue):
         """An heir of a queue reads what is on record, and which offset the broker has.
 
         If nobody has committed since a reset, nor told of it on record, that may look as if the
-        broker had been killed. Then what was finished before may count, or come again.
+        broker had been killed; unless the broker tells the heir of the reset as it asks.
         """
-        target, passed = self._doubtful.get(queue, (None, ()))
-        if target != self._truth.stored(queue) or self._ledger.agrees(queue, target):
+        target, _ = self._doubtful.get(queue, (None, ()))
+        if target == self._truth.stored(queue) and not self._ledger.agrees(queue, target):
+            self._heirs[queue] = process
+            if not self._truth.reset_waits(queue):
+                self.goes_on(process, queue)
+
+    def recorded(self, queue):
+        """A state record is stored: the reset that it tells of has undone what was finished."""
+        if queue in self.reset and self._ledger.agrees(queue, self._reached[queue]):
+            self._undone[queue] = set()
+
+    def told(self, process, queue):
+        """The broker answers a member's question with an offset reset, which it does once."""
+        if (queue, process) in self._heirs.items():
+            del self._heirs[queue]
+
+    def goes_on(self, process, queue):
+        """An heir that was not told of a reset goes by what is on record.
+
+        What was finished before may count then, or come again.
+        """
+        if (queue, process) not in self._heirs.items():
             return
-        self._doubtful.pop(queue)
+        del self._heirs[queue]
+        _, passed = self._doubtful.pop(queue)
         self._world.happened["reset, excused"] += 1
         self._world.note("nobody can know whether", queue, "was reset, or its broker killed")
         self._truth.finished[queue] |= self._undone[queue]
@@ -219,8 +256,7 @@ class Commits:
         # Else nothing is ahead, now or as far as the record knows.
         ahead = truth.unfinished(queue, truth.log(queue).max_offset) or self._ledger.is_ahead(queue)
         doubtful = bool(ahead) and self._ledger.may_look_forgotten(queue, target)
-        if queue not in self.reset:
-            self._undone[queue] = set(done)
+        self._undone[queue] = done | (self._undone[queue] if queue in self.reset else set())
         self._sought.pop(queue, None)
         self._reset_seen[queue] = self._kernel.now
         self.reset.add(queue)
@@ -232,10 +268,12 @@ class Commits:
         for offset in range(max(self._told[queue], truth.stored(queue)), target):
             if (delivery := latest.get((queue, offset))) is not None:
                 delivery.success = True  # it counts as done, until the offset goes back again
-                self._events.append(replace(delivery))  # in its turn: the next is behind the target
+                # In its turn: the next is behind the target.
+                self._events.append(replace(delivery, ended=len(self._events)))
         again = {offset for offset in truth.skipped[queue] if offset >= target}
         self._ledger.parked.unheard |= {(queue, offset) for offset in again}
         self._doubtful.pop(queue, None)
+        self._heirs.pop(queue, None)
         if doubtful:
             self._doubtful[queue] = target, again
         if self.strict:

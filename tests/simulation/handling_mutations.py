@@ -152,12 +152,12 @@ def go_on_after_a_reset(set_):
     set_(OwnedQueue, "restart_at", restart_at)
     failed = Puller._failed
 
-    def illegal(self, held, correct, *, reset):
+    def refused(self, held, reply):
         with held.lock:
-            held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
+            held.owned.restart_at(reply.next_offset, Drop.OFFSET_ILLEGAL)
         failed(self, held, OrderlyError("pull again"))
 
-    set_(Puller, "_offset_illegal", illegal)
+    set_(Puller, "_refused", refused)
 
 
 def leave_a_filtered_tail_unfinished(set_):

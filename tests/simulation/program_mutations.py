@@ -181,12 +181,12 @@ def go_on_although_the_broker_reset(set_):
     """When a broker reports an offset reset, only the next pull changes."""
     failed = Puller._failed
 
-    def illegal(self, held, correct, *, reset):
+    def refused(self, held, reply):
         with held.lock:
-            held.owned.next_pull = correct
+            held.owned.next_pull = reply.next_offset
         failed(self, held, OrderlyError("pull again"))
 
-    set_(Puller, "_offset_illegal", illegal)
+    set_(Puller, "_refused", refused)
 
 
 # --- coroutines, worker processes ----------------------------------------------------------------

@@ -6,11 +6,12 @@ from threading import Event
 
 import pytest
 
+from orderly.client.broker import PullResult, PullStatus
 from orderly.clock import now
 from orderly.consumer import broker_threads
 from orderly.consumer.offsets import LOOK_AGAIN, OffsetSaver
-from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
-from orderly.ordering.broker_calls import AppendRecord
+from orderly.errors import BrokerBusy, LockLost, OrderlyError, RequestTimeout, TopicNotFound
+from orderly.ordering.broker_calls import AppendRecord, OffsetReset
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Landmark
 from orderly.ordering.owned_queue import Drop
@@ -320,6 +321,72 @@ def test_find_out_without_a_proof_changes_nothing(saver, hold, cluster):
     held = hold()
     saver.find_out(held)
     assert (cluster.calls, held.owned.dropped) == ([], None)
+
+
+def test_find_out_notes_the_message_that_was_passed_last_where_none_is_known(saver, hold, cluster):
+    """A filter left out all that came, so no pull has brought one."""
+    held = hold()
+    held.owned.pulled([], 5)
+    saver.find_out(held)
+    assert (kinds(cluster), held.owned.fence.landmark) == (["peek"], Landmark(4, 2000))
+    assert held.owned.dropped is None
+
+
+# --- a reset that is told while progress is saved ------------------------------------------------
+
+
+@pytest.fixture
+def told(cluster):
+    """The next question is answered with a reset to 7, and no other one is."""
+    pull_now = cluster.pull_now
+
+    def once(query, *, master=False):
+        cluster.pull_now = pull_now
+        cluster.offsets[QUEUE] = 7
+        return PullResult(PullStatus.OFFSET_ILLEGAL, [], 7, 0, 10, 0)
+
+    cluster.pull_now = once
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_reset_that_a_commit_was_told_of_is_obeyed(closing, saver, hold, cluster, told, caplog):
+    """The offset vanished, so the commit looks at the queue; it is the one who is told."""
+    held = progressed(hold(), 3)
+    held.owned.fence.landmark = LONG_AGO
+    if closing:
+        held.owned.drop(Drop.REVOKED)
+        with pytest.raises(OffsetReset):
+            saver.hand_on(held)
+        saver.hand_on(held)
+        assert kinds(cluster)[-1] == "unlock"
+    else:
+        saver.save_all()
+        assert held.owned.dropped is Drop.OFFSET_ILLEGAL
+    assert (held.owned.offset, cluster.offsets[QUEUE]) == (7, 7)
+    assert caplog.text.count("offset.illegal") == 1
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_progress_is_not_written_over_a_reset_that_a_pull_was_told_of_meanwhile(
+    closing, saver, hold, cluster
+):
+    cluster.offsets[QUEUE] = 0
+    held = progressed(hold(), 3)
+
+    def reset():
+        cluster.during.clear()
+        held.owned.restart_at(0, Drop.OFFSET_ILLEGAL)
+
+    cluster.during["query"] = reset
+    if closing:
+        held.owned.drop(Drop.REVOKED)
+        with pytest.raises(OrderlyError, match="meanwhile"):
+            saver.hand_on(held)
+        saver.hand_on(held)
+    else:
+        saver.save_all()
+    assert cluster.offsets[QUEUE] == 0
+    assert "save" not in kinds(cluster)
 
 
 # --- a queue that is idle ----------------------------------------------------------------------

@@ -22,6 +22,7 @@ from orderly.errors import (
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering.broker_calls import OffsetReset
+from orderly.ordering.fence import Landmark
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message
@@ -200,6 +201,33 @@ def test_a_reset_that_is_told_while_the_queue_leaves_goes_with_it(reason, held, 
     assert held.owned.unsaved(now()) == 50, "the next owner begins there"
 
 
+@pytest.mark.parametrize("reason", [None, Drop.CLOSING, Drop.REVOKED, Drop.MOVED])
+def test_a_reset_that_a_former_ownerships_pull_is_told_of_reaches_who_holds_the_queue(
+    reason, held, hold, session, broker, caplog
+):
+    """Also while it gives the queue up: a broker says it once."""
+    held.owned.drop(Drop.LOST)
+    session.remove(held)
+    present = hold()
+    if reason is not None:
+        present.owned.drop(reason)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
+    assert present.owned.unsaved(now()) == 50
+    assert "offset.illegal_for_former_owner" not in caplog.text
+
+
+@pytest.mark.parametrize("reason", [None, Drop.LOST, Drop.FENCED])
+def test_a_reset_that_reaches_nobody_who_holds_the_queue_is_told_to_people(
+    reason, held, hold, session, broker, caplog
+):
+    held.owned.drop(Drop.LOST)  # as each release does
+    session.remove(held)
+    if reason is not None:
+        hold().owned.drop(reason)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
+    assert "offset.illegal_for_former_owner" in caplog.text
+
+
 def test_an_illegal_offset_after_the_lock_was_lost_moves_nothing(held, broker):
     held.owned.drop(Drop.LOST)
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
@@ -303,6 +331,23 @@ def test_after_a_broken_connection_or_an_unknown_topic_it_is_asked_first(
     assert broker.asked(1) == [5]
     find_out.let.set()
     assert broker.asked(2) == [5, 5]
+
+
+def test_where_the_filter_leaves_all_out_it_is_asked_once_which_messages_there_are(
+    held, broker, find_out
+):
+    """Or nothing would ever show that the topic was recreated."""
+    find_out.answer = lambda held: setattr(held.owned.fence, "landmark", Landmark(8, 1))
+    broker.answer(reply(PullStatus.NO_MATCH, next_offset=9))
+    assert broker.asked(2) == [5, 9]
+    broker.answer(reply(PullStatus.NO_MATCH, next_offset=12))
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=12))
+    assert (broker.asked(4), find_out.times) == ([5, 9, 12, 12], 1)
+
+
+def test_a_pull_that_brings_nothing_asks_for_no_message(held, broker, find_out):
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    assert (broker.asked(2), find_out.times) == ([5, 5], 0)
 
 
 @pytest.mark.parametrize("error", [BrokerBusy("busy", code=2), ProtocolError("nonsense")])

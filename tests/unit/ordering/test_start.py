@@ -14,6 +14,7 @@ from orderly.ordering.broker_calls import (
     FirstLook,
     MinOffset,
     OffsetAtTime,
+    OffsetReset,
     Peek,
     Peeked,
     QueryOffset,
@@ -377,6 +378,33 @@ def test_a_start_that_is_known_is_committed_and_read_back():
         QueryOffset(QUEUE),
         *read_back,
     ]
+
+
+@pytest.mark.parametrize(
+    ("known", "log", "stored"),
+    [
+        (None, same(), 12),
+        (KNOWN, same(), 12),
+        (KNOWN, same(), 90),
+        (SECOND, same(), 90),  # without the word of the broker it may be the former topic's
+        (RECORD, anew(end=200), 12),
+        (KNOWN, anew(end=200), 40),
+    ],
+)
+def test_an_offset_of_which_the_broker_says_that_it_was_reset_counts_whatever_is_known(
+    known, log, stored
+):
+    log.offset, told = stored, []
+
+    def perform(call):
+        if isinstance(call, Peek) and not told:
+            told.append(call)
+            raise OffsetReset(QUEUE, stored)
+        return log.answer(call, "me@1")
+
+    found = converse(find_start(QUEUE, "last", known), perform)
+    assert (found.start, found.reset, log.offset) == (stored, True, stored)
+    assert not begin(log, stored, known).reset, "who is not told does not know"
 
 
 @given(
