@@ -423,10 +423,20 @@ def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
         attempts=0 if explained.attempt is None else explained.attempt - untried,
         failing_for=None if failing is None else now - failing.since,
         fingerprint=None if failing is None else failing.fingerprint.digest,
-        reason=None if failing is None else failing.fingerprint.text,
+        reason=_reason(explained, why) if failing is None else failing.fingerprint.text,
         seconds=seconds,
         parked=explained.keys_parked,
     )
+
+
+def _reason(explained: Explanation, why: Why) -> str | None:
+    """Why nothing is pulled; of a key function's error the class: its text may quote a message."""
+    texts = {
+        Why.PULL_FAILS: explained.pull_error,
+        Why.TOO_LARGE: explained.too_large,
+        Why.NO_KEY: explained.key_error and explained.key_error.partition(":")[0],
+    }
+    return texts.get(why)
 
 
 def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why, float | None]:

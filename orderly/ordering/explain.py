@@ -53,7 +53,7 @@ class Explanation:
         why: the reason.
         seconds: HANDLING, HUNG and LEAVING: how long the (oldest) handler has been running;
             SUSPENDED and RATE_LIMITED: how much longer it waits; EXPIRING: how long the broker
-            still keeps the message; otherwise None.
+            still keeps the message; PULL_FAILS: for how long no pull has succeeded; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
@@ -192,7 +192,7 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.TOO_LARGE, None
     if owned.at_span_end:
         return Why.SPAN_END, None
-    return _held_back(owned, now) or (_supply(owned), None)
+    return _held_back(owned, now) or _supply(owned, now)
 
 
 def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None:
@@ -208,16 +208,16 @@ def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None
     return None
 
 
-def _supply(owned: OwnedQueue) -> Why:
+def _supply(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
     """Whether messages are there, under way, or cannot come."""
     if owned.stuck_full:
-        return Why.UNCOMMITTED
+        return Why.UNCOMMITTED, None
     if owned.messages.pending:
-        return Why.WAITING
+        return Why.WAITING, None
     if owned.throttled:
-        return Why.FLOW_CONTROLLED
-    if owned.pull_error is not None:
-        return Why.PULL_FAILS
+        return Why.FLOW_CONTROLLED, None
+    if owned.failing_since is not None:
+        return Why.PULL_FAILS, now - owned.failing_since
     if not owned.pulling:
-        return Why.NOT_PULLING
-    return Why.EMPTY if owned.at_end else Why.PULLING
+        return Why.NOT_PULLING, None
+    return (Why.EMPTY if owned.at_end else Why.PULLING), None

@@ -226,6 +226,7 @@ class OwnedQueue:
         no_key: how the key function fails for the next message, set by the shell; None: it works.
         too_large: why the next message cannot be pulled, set by the shell; None: it can.
         pull_error: why the last pull failed; None: it did not, or none has ended yet.
+        failing_since: when the first of the pulls began that failed since the last that did not.
         held_until: until when the rate of the consumer holds the queue back (seconds), set by the
             shell; None: it does not.
     """
@@ -265,7 +266,7 @@ class OwnedQueue:
         self.pulled_at = lease.renewed_at
         self.pulling = False
         self.pull_error: str | None = None
-        self._failing_since: float | None = None
+        self.failing_since: float | None = None
         self._proven = False
         self.refilling = False
         self._planned = -math.inf
@@ -421,7 +422,7 @@ class OwnedQueue:
             keys: of each message, with `by_key`.
         """
         self.pulling = False
-        self.too_large = self.pull_error = self._failing_since = None
+        self.too_large = self.pull_error = self.failing_since = None
         self._proven = True
         self._end = end
         if self.dropped is not None:
@@ -449,8 +450,8 @@ class OwnedQueue:
         self.pulling = False
         if error is not None:
             self.pull_error = error
-            if self._failing_since is None:
-                self._failing_since = self.pulled_at
+            if self.failing_since is None:
+                self.failing_since = self.pulled_at
 
     @property
     def proven(self) -> bool:
@@ -467,7 +468,7 @@ class OwnedQueue:
             return None
         if not self._proven:
             return -math.inf
-        return self.pulled_at if self._failing_since is None else self._failing_since
+        return self.pulled_at if self.failing_since is None else self.failing_since
 
     def forget_end(self) -> None:
         """The log was cut, and is no other one: the next reply says where it ends now."""

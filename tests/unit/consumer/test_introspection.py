@@ -478,3 +478,26 @@ def test_a_process_that_stood_still_has_missed_no_pull(hold, session, clock):
     assert health_of(session) == (True, ())
     clock.run(25)
     assert not health_of(session)[0]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why", "reason"),
+    [
+        ({"pull": "you may not"}, "PULL_FAILS", "you may not"),
+        ({"too_large": "too large by far"}, "TOO_LARGE", "too large by far"),
+        ({"no_key": "KeyError: 'order-1001 of Mr. X'"}, "NO_KEY", "KeyError"),
+    ],
+)
+def test_the_monitor_is_told_why_nothing_is_pulled(trouble, why, reason, hold):
+    held = hold()
+    begun = now()
+    held.owned.pull_gate(begun)
+    if "pull" in trouble:
+        held.owned.pull_failed(trouble["pull"])
+    else:
+        held.owned.pulled([], 0)
+        for name, text in trouble.items():
+            setattr(held.owned, name, text)
+    report = report_of(held, at=begun + 7)
+    assert (report.why, report.reason) == (why, reason)
+    assert report.seconds == (7 if why == "PULL_FAILS" else None)
