@@ -29,6 +29,9 @@ class EngineWatch:
         session: the consumer's shared state; its `standing` is set here.
         engine: what is looked at.
         failed: called once, with the reason, if the engine can never run again; must not block.
+
+    Attributes:
+        gone: that reason; None: it may run.
     """
 
     def __init__(self, session: Session, engine: Engine, failed: Callable[[str], None]) -> None:
@@ -38,7 +41,7 @@ class EngineWatch:
         self._begun = engine.begun
         self._since: float | None = None
         self._told = 0
-        self._gone = False
+        self.gone: str | None = None
 
     def round(self) -> None:
         """Look once."""
@@ -102,7 +105,7 @@ class EngineWatch:
             self._session.attention()
 
     def _fail(self, reason: str) -> None:
-        if not self._gone:
-            self._gone = True
+        if self.gone is None:
+            self.gone = reason
             self._session.log.error("engine.gone", why=reason)
             self._failed(reason)

@@ -172,9 +172,11 @@ class ConsumerInspector:
         return [f"{explanation.queue}: {running} ({name} is {limit:g} s)"]
 
     def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
+        engine = self._engine
         if state != "running":
-            return [f"the consumer is {state}"]
-        stands = None if self._engine is None else self._engine.reason
+            gone = None if engine is None else engine.gone
+            return [f"the consumer is {state}" + ("" if gone is None else f": {gone}")]
+        stands = None if engine is None else engine.reason
         topics = [t for t in self._session.subscriptions if not is_retry_topic(t)]
         mixed = () if self._order_check is None else self._order_check.mixed
         return [

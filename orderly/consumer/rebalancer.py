@@ -138,6 +138,8 @@ class Rebalancer:
         session = self._session
         self._taker.forget(session.outlook.keys() - session.subscriptions.keys())
         session.outlook = {t: o for t, o in session.outlook.items() if t in session.subscriptions}
+        for topic in session.unseen.keys() - session.subscriptions.keys():
+            del session.unseen[topic]
 
     def _heartbeat_on_change(self, outlooks: Mapping[str, Outlook]) -> None:
         """Heartbeat at once if our share of a topic is another one.

@@ -189,6 +189,7 @@ def test_a_loop_that_was_closed_is_the_end_of_the_consumer(
     assert "has failed: the event loop on which the handlers run was closed" in told[0]
     health = member.health()
     assert (health.live, health.ready, health.state) == (False, False, "failed")
+    assert "the event loop on which the handlers run was closed" in health.reasons[0]
     assert client.brokers.query_offset(group, queue) == 1, "what was done is saved"
     assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}
     assert client.admin.consumer_connections(group) is None

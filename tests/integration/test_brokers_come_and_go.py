@@ -1,8 +1,12 @@
 """A broker joins the cluster, dies, and comes back: its queues are taken, given up, taken again."""
 
+import threading
+import time
+
 import pytest
 
 from orderly import ConsumerConfig, OrderlyConsumer
+from orderly.client.broker import USUAL_PULL
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.brokers import set_topic
@@ -79,3 +83,43 @@ def test_order_and_offsets_survive_a_broker_that_comes_dies_and_comes_back(closi
     repeats = len(seen.deliveries) - 180
     assert repeats <= 60, "only what b's death left uncommitted may come again"
     group.close()  # before the brokers go: a close waits for the last commit
+
+
+@pytest.mark.parametrize("seconds", [0.0, 35.0], ids=["at once", "longer than a lock is trusted"])
+def test_a_member_is_not_ready_while_its_broker_is_away_for_long_and_does_not_flap(
+    seconds, closing
+):
+    broker = closing(EmbeddedBroker())
+    client = closing(patient_client(broker.namesrv))
+    topic = unique("topic")
+    client.admin.create_topic(topic, 2)
+    config = ConsumerConfig(consume_from="first")
+    member = OrderlyConsumer(unique("group"), Recorder(), namesrv=broker.namesrv, config=config)
+    closing(member.subscribe(topic))
+    eventually(lambda: member.health().ready)
+    seen, over = [], threading.Event()
+
+    def watch():
+        while not over.wait(0.02):
+            ready = member.health().ready
+            if seen[-1:] != [ready]:
+                seen.append(ready)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    began = time.monotonic()
+    try:
+        broker.kill_broker()
+        time.sleep(seconds)
+        broker.restart_broker()
+        away = time.monotonic() - began
+        eventually(lambda: time.monotonic() - began > away + 8)
+        eventually(lambda: member.health().ready, within=40)
+    finally:
+        over.set()
+        watching.join()
+    assert seen[-1]
+    assert seen.count(False) <= 2, "its pulls, and perhaps later its locks"
+    if away > USUAL_PULL:
+        assert False in seen
+    assert member.health().live

@@ -3,6 +3,7 @@
 import random
 
 from tests.simulation.cast import Cast
+from tests.simulation.engine_plots import blocked
 from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away
 from tests.simulation.program_plots import PROGRAM_PLOTS
@@ -12,6 +13,7 @@ from tests.simulation.steering_plots import steered
 _AWAY = 0.02  # share of the histories in which offsets are reset while no member runs
 _FORGERS = 0.03  # share of the histories in which somebody forges records
 _STEERED = 0.12  # share of the histories in which keys are paused, or rates limited
+_BLOCKED = 0.04  # share of the histories in which something blocks an event loop
 _PROGRAMS = 0.35  # share of the histories that are about what a program does
 
 
@@ -34,6 +36,9 @@ def draw(seed):
     steering = random.Random(f"steering {seed}")
     if steering.random() < _STEERED:
         changes = steered(Cast(steering, members, producers, brokers))
+    engines = random.Random(f"engines {seed}")
+    if engines.random() < _BLOCKED:
+        changes = blocked(Cast(engines, members, producers, brokers))
     forgers = random.Random(f"forgeries {seed}")
     if forgers.random() < _FORGERS:
         changes = forged(Cast(forgers, members, producers, brokers))

@@ -152,6 +152,7 @@ def test_one_that_is_gone_fails_the_consumer_once(setting, events):
     setting.engine.gone = "it was closed"
     setting.look(5)
     assert setting.failures == ["it was closed"]
+    assert setting.inspector.health("failed").reasons == ("the consumer is failed: it was closed",)
     assert names(events) == ["engine.gone"]
 
 
