@@ -195,6 +195,7 @@ class Coroutines(Engine):
                 return
             if self._in_flight >= self._limit:
                 self._waiting.append(held)
+                self._in_line(held)
                 return
             self._in_flight += 1
         try:
@@ -203,6 +204,8 @@ class Coroutines(Engine):
             with self._lock:
                 self._in_flight -= 1
             self._submit_later(held, error)
+        else:
+            self._in_line(held)
 
     def _begin(self, held: HeldQueue) -> None:
         self._thread = threading.get_ident()

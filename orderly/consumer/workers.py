@@ -141,16 +141,19 @@ class Engine(ABC):
 
     def _submit_later(self, held: HeldQueue, error: RuntimeError) -> None:
         """There was no thread, or no loop, to begin on: the run keeps its claim and waits."""
-        if held.owned.dropped is None:
-            held.log.error("run.not_started", error=str(error))
-            self._refused.add(held)
-            self._session.client.schedule.after(
-                self._session.config.suspend, partial(self._submit_again, held)
-            )
+        if held.owned.dropped is not None:
+            self._in_line(held)
+            return
+        held.log.error("run.not_started", error=str(error))
+        self._refused.add(held)
+        self._session.client.schedule.after(
+            self._session.config.suspend, partial(self._submit, held)
+        )
 
-    def _submit_again(self, held: HeldQueue) -> None:
-        self._refused.discard(held)
-        self._submit(held)
+    def _in_line(self, held: HeldQueue) -> None:
+        """A run that may have been refused before is not any more, or is not needed."""
+        if self._refused:
+            self._refused.discard(held)
 
     def _take(self, held: HeldQueue) -> Batch | None:
         if held.owned.suspects.on:
@@ -296,6 +299,8 @@ class Worker(Engine):
             self.pool.submit(partial(self._run, held))
         except RuntimeError as error:  # not even one thread can be started
             self._submit_later(held, error)
+        else:
+            self._in_line(held)
 
     def _run(self, held: HeldQueue) -> None:
         with held.lock:
