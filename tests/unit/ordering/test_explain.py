@@ -98,7 +98,7 @@ def dropped(queue, reason):
     [
         (empty(), Why.NOT_PULLING, None),
         (polling(), Why.PULLING, None),
-        (failing(), Why.PULL_FAILS, None),
+        (failing(), Why.PULL_FAILS, 3.0),
         (at_the_end(), Why.EMPTY, None),
         (loaded(), Why.WAITING, None),
         (handling(), Why.HANDLING, 2.0),
@@ -152,7 +152,7 @@ def test_by_key_the_key_is_what_the_message_is_ordered_by():
 
 def test_a_pull_that_fails_is_named_whatever_the_queue_does():
     assert str(explain(failing(), 3)).endswith(
-        "cannot be pulled: it is tried again, the last pull failed: you may not"
+        "cannot be pulled: it is tried again (3.0 s), the last pull failed: you may not"
     )
     busy = handling()
     busy.pull_gate(1)
