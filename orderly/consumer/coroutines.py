@@ -65,7 +65,7 @@ class Coroutines(Engine):
         self._in_flight = 0
         self._closed = False
         self._asked = self._answered = 0  # signs of life of the loop
-        self._thread: int | None = None  # the loop's, as it last ran
+        self._ran_on: int | None = None  # the thread on which the loop last ran
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Coroutines(Engine):
     @property
     def thread(self) -> int | None:
         """The loop's, where it blocks."""
-        return None if self.stopped else self._thread
+        return None if self.stopped else self._ran_on
 
     def nudge(self, *, standing: bool) -> None:
         """Ask the loop for a sign of life, once at a time; one that stands may have no thread."""
@@ -170,7 +170,7 @@ class Coroutines(Engine):
                 self._asked += 1
 
     def _answer(self) -> None:
-        self._thread = threading.get_ident()
+        self._ran_on = threading.get_ident()
         self._answered += 1
 
     # --- runs ----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class Coroutines(Engine):
             self._in_line(held)
 
     def _begin(self, held: HeldQueue) -> None:
-        self._thread = threading.get_ident()
+        self._ran_on = threading.get_ident()
         run = _Run(held)
         task = asyncio.get_running_loop().create_task(self._work_off(run))
         self._tasks[task] = run
