@@ -134,6 +134,11 @@ SENTENCES: Mapping[str, str] = {
     "group.foreign_changed": "members of a group without a member here changed",
     "member.order_unknown": "member {member} does not say how it keeps order",
     "member.not_listed": "the broker does not list this member for {subscribed}",
+    "engine.stands": "no handler call has begun for {seconds} s although there is room for it:"
+    " {why}; this member gives its queues up",
+    "engine.goes_on": "handlers are called again after {seconds} s; this member takes queues again",
+    "engine.gone": "no handler can be called any more: {why}; the consumer closes",
+    "topic.not_readable": "no queue of {subscribed} may be read, so no member gets any",
     "member.idle": "this member gets no queue of {subscribed}: the group has {members} members,"
     " and fewer queues",
     "member.not_unregistered": "the broker {address} did not learn that this member ended",

@@ -240,6 +240,7 @@ OffsetQuestion = GetMaxOffset | GetMinOffset | SearchOffset
 
 LOCK_TIMEOUT = 1.0  # seconds, as in Java
 _PULL_PATIENCE = 15.0  # seconds beyond `suspend`: the broker looks for expired pulls every 5 s
+USUAL_PULL = MAX_SUSPEND + _PULL_PATIENCE  # seconds within which one is answered, or has failed
 _FOUND_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 _SOME_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR})
 

@@ -151,7 +151,9 @@ class ConsumerConfig(FromEnv):
         pull_retry: seconds before a failed or refused pull is tried again.
         rebalance_interval, lock_interval, commit_interval: seconds between rounds.
         lock_trust: seconds after which this member no longer trusts a lock that was not renewed; at
-            most 50 (the broker frees it after 60).
+            most 50 (the broker frees it after 60). If messages wait, there is room for them, and no
+            handler call begins for as long, this member gives its queues up (event
+            "engine.stands").
         handover_timeout: seconds for which a queue that goes to another member waits for a running
             handler before the log names that handler. The offset is saved then, and the queue stays
             locked. Never longer than lock_trust.

@@ -35,7 +35,7 @@ from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
 from orderly.consumer.session import Session, sharding_key
 from orderly.consumer.statistics import TopicStatistics
 from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, LifecycleError
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
@@ -267,11 +267,16 @@ class OrderlyConsumer:
             signals: False: leave the signals alone.
 
         Raises:
+            LifecycleError: the consumer is not started, or its event loop was closed, so that no
+                handler can run any more. Or this thread runs an event loop, which the wait would
+                stop.
             ConfigError: `timeout` is neither None nor a number of seconds, or `signals` is not a
                 bool.
         """
         check_timeout("timeout", timeout)
         check_flag("signals", signals)
+        self._client.connections.check_process()
+        _refuse_in_loop()
         return self._lifecycle.wait(timeout, signals=signals)
 
     def __enter__(self) -> Self:
@@ -305,7 +310,7 @@ class OrderlyConsumer:
 
         Raises:
             ConfigError: `signals` is not a bool.
-            OrderlyError: as `start`.
+            OrderlyError: as `start`, and as `wait`.
         """
         check_flag("signals", signals)
         with heard(signals) as received:
@@ -328,6 +333,7 @@ class OrderlyConsumer:
                         partial(self._lifecycle.close_on, received()),
                         f"orderly-ending-{self.group}",
                     )
+            closed.result()  # raises what `wait` does
         finally:
             closed.cancel()
 
@@ -427,11 +433,13 @@ class OrderlyConsumer:
     @property
     def state(self) -> State:
         """The state of the consumer's life cycle: created, running, closing, failed, closed."""
+        self._client.connections.check_process()
         return self._lifecycle.state
 
     @property
     def client_id(self) -> str:
         """This member's id, new at every start: "ip@pid#random"."""
+        self._client.connections.check_process()
         return self._client.client_id
 
     @property
@@ -441,16 +449,19 @@ class OrderlyConsumer:
         Queues that are being given up are left out, and so is the group's own retry topic. Names
         are the broker's: with the client's namespace, if it has one.
         """
+        self._client.connections.check_process()
         return held_queues(self._session)
 
     @property
     def paused(self) -> frozenset[MessageQueue]:
         """The queues that are paused, held or not."""
+        self._client.connections.check_process()
         return self._session.paused
 
     @property
     def paused_keys(self) -> frozenset[Hashable]:
         """The keys that are paused, whether or not messages of them are here."""
+        self._client.connections.check_process()
         return self._session.paused_keys
 
     def explain(self) -> tuple[Explanation, ...]:
@@ -460,6 +471,7 @@ class OrderlyConsumer:
         suspended for another n s, flow-controlled, pulling, empty. `Why` has all of them. Does not
         ask a broker.
         """
+        self._client.connections.check_process()
         return self._runtime.inspector.explain()
 
     def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
@@ -475,6 +487,7 @@ class OrderlyConsumer:
             ConfigError: a limit below 1.
         """
         check_count("limit", limit, 1)
+        self._client.connections.check_process()
         return self._runtime.inspector.explain_keys(limit)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
@@ -484,10 +497,18 @@ class OrderlyConsumer:
         somebody releases or drops the key (`orderly parked`). A key is listed as soon as it is
         on record, so `orderly parked list` shows it, too.
         """
+        self._client.connections.check_process()
         return self._runtime.inspector.parked()
 
     def health(self) -> Health:
-        """For probes: live unless failed or hanging; ready once the member holds its queues."""
+        """For probes: whether this member is well, and why not. Asks no broker.
+
+        It is ready once it holds its queues, and a pull of each has succeeded. It stays ready while
+        pulls succeed within their usual time (30 s), and what waits for a handler gets one. It is
+        not live if it failed, if a handler hangs, or if nothing that waits gets a handler for twice
+        `lock_trust`. `Health` says more.
+        """
+        self._client.connections.check_process()
         return self._runtime.inspector.health(self.state.value)
 
     def statistics(self, topic: str) -> TopicStatistics:
@@ -496,11 +517,24 @@ class OrderlyConsumer:
         Raises:
             ConfigError: a bad topic name.
         """
+        self._client.connections.check_process()
         return self._session.statistics.of(self._topic(topic), now())
 
     def _topic(self, name: str) -> str:
         """The broker's name of a topic: with the client's namespace."""
         return check_topic(name, self._client.config.namespace)
+
+
+def _refuse_in_loop() -> None:
+    """Raise LifecycleError on a thread whose event loop a wait would stop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise LifecycleError(
+        "wait() would stop this thread's event loop, and all that runs on it: use `await"
+        " consumer.run()`, or `async with consumer:`"
+    )
 
 
 # --- what a consumer is made of before it starts --------------------------------------------------

@@ -64,6 +64,8 @@ class Coroutines(Engine):
         self._tasks: dict[asyncio.Task[None], _Run] = {}  # the loop's thread only
         self._in_flight = 0
         self._closed = False
+        self._asked = self._answered = 0  # signs of life of the loop
+        self._ran_on: int | None = None  # the thread on which the loop last ran
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -122,6 +124,55 @@ class Coroutines(Engine):
                 if run.claimed:
                     self._failed(run.held, run.batch)
 
+    # --- whether it runs -----------------------------------------------------------------------
+
+    @property
+    def begun(self) -> int:
+        """How often the loop has shown that it runs."""
+        return self._answered
+
+    @property
+    def waits(self) -> bool:
+        """Whether the loop was asked for a sign of life, or has no thread for a run that waits."""
+        return self._asked != self._answered or bool(self._refused)
+
+    @property
+    def trouble(self) -> str:
+        """What is the matter with the loop."""
+        if self._loop is None:
+            return "the system starts no thread for the event loop"
+        how = "does not run" if self.stopped else "is blocked by what runs on it"
+        return f"the event loop {how}"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the loop does not run now; the program may run it again."""
+        return self._loop is not None and not self._loop.is_running()
+
+    @property
+    def gone(self) -> str | None:
+        """That the loop was closed, and not by us."""
+        loop = self._loop
+        closed = loop is not None and loop.is_closed() and not self._closed
+        return "the event loop on which the handlers run was closed" if closed else None
+
+    @property
+    def thread(self) -> int | None:
+        """The loop's, where it blocks."""
+        return None if self.stopped else self._ran_on
+
+    def nudge(self, *, standing: bool) -> None:
+        """Ask the loop for a sign of life, once at a time; one that stands may have no thread."""
+        with suppress(RuntimeError):  # it was closed just now, or there is still no thread for it
+            loop = self._running_loop() if standing and not self._closed else self._loop
+            if loop is not None and self._asked == self._answered:
+                loop.call_soon_threadsafe(self._answer)
+                self._asked += 1
+
+    def _answer(self) -> None:
+        self._ran_on = threading.get_ident()
+        self._answered += 1
+
     # --- runs ----------------------------------------------------------------------------------
 
     def interrupt(self, held: HeldQueue) -> None:
@@ -144,6 +195,7 @@ class Coroutines(Engine):
                 return
             if self._in_flight >= self._limit:
                 self._waiting.append(held)
+                self._in_line(held)
                 return
             self._in_flight += 1
         try:
@@ -152,8 +204,11 @@ class Coroutines(Engine):
             with self._lock:
                 self._in_flight -= 1
             self._submit_later(held, error)
+        else:
+            self._in_line(held)
 
     def _begin(self, held: HeldQueue) -> None:
+        self._ran_on = threading.get_ident()
         run = _Run(held)
         task = asyncio.get_running_loop().create_task(self._work_off(run))
         self._tasks[task] = run
@@ -266,7 +321,8 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     stopped = False
     while not stopped:
-        with suppress(KeyboardInterrupt):  # a handler's: signals come to the main thread only
+        # A handler's, or a task's that it made: signals come to the main thread only.
+        with suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
             stopped = True
 

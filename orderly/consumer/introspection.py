@@ -11,11 +11,15 @@ from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
 
+from orderly.client.broker import USUAL_PULL
+from orderly.client.preflight import not_readable
 from orderly.clock import now
+from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.health import Health, QueueHealth
 from orderly.consumer.hung_calls import RunningCall, RunningCalls
 from orderly.consumer.session import HeldQueue, Session
+from orderly.errors import TopicNotFound
 from orderly.foreign_text import hidden
 from orderly.log import key_text
 from orderly.model import MessageQueue
@@ -46,6 +50,7 @@ class ConsumerInspector:
         session: the consumer's shared state.
         order_check: the other members, if it matters how they keep order.
         calls: of the handler, if somebody notes them.
+        engine: whether it calls handlers at all; None: nobody looks.
     """
 
     def __init__(
@@ -53,10 +58,12 @@ class ConsumerInspector:
         session: Session,
         order_check: GroupOrderCheck | None = None,
         calls: RunningCalls | None = None,
+        engine: EngineWatch | None = None,
     ) -> None:
         self._session = session
         self._order_check = order_check
         self._calls = RunningCalls() if calls is None else calls
+        self._engine = engine
         self._started_at = time.time()
 
     def explain(self) -> tuple[Explanation, ...]:
@@ -80,6 +87,8 @@ class ConsumerInspector:
 
     def _not_held(self, queue: MessageQueue) -> Explanation:
         """Why a queue of our share is not held."""
+        if self._session.standing:
+            return Explanation(queue, Why.WITHDRAWN)
         known = self._session.untaken.get(queue)
         if known is not None and known.error is None:
             return Explanation(queue, Why.NOT_LOCKED)
@@ -132,7 +141,7 @@ class ConsumerInspector:
     # --- health --------------------------------------------------------------------------------
 
     def health(self, state: str) -> Health:
-        """Live unless failed or a handler hangs; ready once all that is ours is held and has keys.
+        """Live unless failed, or a handler hangs, or none is called; ready by what pulls showed.
 
         Args:
             state: of the consumer.
@@ -141,8 +150,9 @@ class ConsumerInspector:
         hanging = self._hung_queues()
         hung = [text for e in explanations for text in self._hung(e, hanging.get(e.queue))]
         missing = self._missing(state, explanations)
+        dead = self._engine is not None and self._engine.dead
         return Health(
-            live=state in ("created", "running") and not hung,
+            live=state in ("created", "running") and not hung and not dead,
             ready=state == "running" and not missing,
             state=state,
             queues=self._queue_healths(explanations),
@@ -162,17 +172,42 @@ class ConsumerInspector:
         return [f"{explanation.queue}: {running} ({name} is {limit:g} s)"]
 
     def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
+        engine = self._engine
         if state != "running":
-            return [f"the consumer is {state}"]
+            gone = None if engine is None else engine.gone
+            return [f"the consumer is {state}" + ("" if gone is None else f": {gone}")]
+        stands = None if engine is None else engine.reason
         topics = [t for t in self._session.subscriptions if not is_retry_topic(t)]
-        unseen = [t for t in topics if t not in self._session.outlook]
         mixed = () if self._order_check is None else self._order_check.mixed
         return [
-            *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
-            *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error or e.too_large),
+            *(() if stands is None else (stands,)),
+            *(why for topic in topics if (why := self._unseen(topic)) is not None),
+            *(why for e in explanations if (why := self._not_consumed(e)) is not None),
             *(_full(e) for e in explanations if e.full_of_waiting),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
         ]
+
+    def _unseen(self, topic: str) -> str | None:
+        """Why it is not known which queues of a topic are ours, or why nobody can have any."""
+        outlook, error = self._session.outlook.get(topic), self._session.unseen.get(topic)
+        if outlook is None:
+            why = "" if error is None else f": {error}"
+            return f"topic {topic}: no rebalance round has succeeded yet{why}"
+        if isinstance(error, TopicNotFound):
+            return str(error)
+        return None if outlook.queues else not_readable(topic)
+
+    def _not_consumed(self, explanation: Explanation) -> str | None:
+        """Why a queue of ours is not consumed, or not known to be; None: nothing is the matter."""
+        if explanation.why in _NOT_READY or explanation.key_error or explanation.too_large:
+            return str(explanation)
+        since = now() - (explanation.unproven or 0.0)
+        seconds = self._session.standstills.awake_since(since)
+        if seconds < USUAL_PULL:
+            return None
+        how_long = "yet" if seconds == math.inf else f"for {seconds:.0f} s"
+        failed = "" if explanation.pull_error is None else f": {explanation.pull_error}"
+        return f"{explanation.queue}: no pull of it has succeeded {how_long}{failed}"
 
     def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
         owned = {held.queue: held.owned for held in self._session.held()}
@@ -390,10 +425,20 @@ def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
         attempts=0 if explained.attempt is None else explained.attempt - untried,
         failing_for=None if failing is None else now - failing.since,
         fingerprint=None if failing is None else failing.fingerprint.digest,
-        reason=None if failing is None else failing.fingerprint.text,
+        reason=_reason(explained, why) if failing is None else failing.fingerprint.text,
         seconds=seconds,
         parked=explained.keys_parked,
     )
+
+
+def _reason(explained: Explanation, why: Why) -> str | None:
+    """Why nothing is pulled; of a key function's error the class: its text may quote a message."""
+    texts = {
+        Why.PULL_FAILS: explained.pull_error,
+        Why.TOO_LARGE: explained.too_large,
+        Why.NO_KEY: explained.key_error and explained.key_error.partition(":")[0],
+    }
+    return texts.get(why)
 
 
 def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why, float | None]:

@@ -150,9 +150,11 @@ class Puller:
         session = self._session
         batch, wanted = min(held.pull_batch, session.config.pull_batch), held.subscription
         room = held.owned.messages.room
-        return PullQuery(
+        query = PullQuery(
             session.group, held.queue, offset, batch, wanted, broker_id=held.replica, room=room
         )
+        # An answer at once shows whether the queue can be pulled, also if it is empty.
+        return query if held.owned.proven else replace(query, suspend=0.0)
 
     def _replied(self, held: HeldQueue, query: PullQuery, reply: PullResult | OrderlyError) -> None:
         try:
@@ -295,7 +297,9 @@ class Puller:
         return keys, None
 
     def _text_of(self, error: BaseException) -> str:
-        """As others are shown it: its text may quote the message."""
+        """As others are shown it: a text that is not ours may quote the message."""
+        if isinstance(error, OrderlyError):
+            return str(error)
         return type(error).__name__ if self._session.redacts else error_text(error)
 
     def _without_key(self, held: HeldQueue, offset: int, error: BaseException) -> None:
@@ -435,7 +439,7 @@ class Puller:
 
     def _failed(self, held: HeldQueue, error: Exception) -> None:
         with held.lock:
-            held.owned.pull_failed()
+            held.owned.pull_failed(self._text_of(error))
         if self._closed:
             return
         if isinstance(error, TopicNotFound | RemotingError):

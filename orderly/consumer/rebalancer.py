@@ -12,8 +12,9 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from orderly.client.preflight import not_readable
 from orderly.client.state_topics import StateTopics
 from orderly.clock import now
 from orderly.config.consumer import BROKER_LEASE
@@ -51,6 +52,16 @@ _WITHOUT_NOTICES = 2.0  # seconds: a proxy in cluster mode sends no notice when 
 _ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
 
 
+class Membership(Protocol):
+    """Of the group, for as long as this member can handle anything."""
+
+    def join(self) -> object:
+        """Become a member; without effect for one that is."""
+
+    def leave(self) -> None:
+        """End it; without effect if there is none."""
+
+
 class Rebalancer:
     """Runs rounds on one thread.
 
@@ -59,6 +70,7 @@ class Rebalancer:
         allocate: who gets which queues.
         taker, releaser: carry the difference out.
         again: asks for another round after some seconds.
+        membership: of the group; it ends while the engine does not run.
         order_check: looks at members that join; None: none can disturb us.
     """
 
@@ -70,6 +82,7 @@ class Rebalancer:
         releaser: Releaser,
         again: Callable[[float], None],
         *,
+        membership: Membership,
         order_check: GroupOrderCheck | None = None,
     ) -> None:
         self._session = session
@@ -77,13 +90,18 @@ class Rebalancer:
         self._taker = taker
         self._releaser = releaser
         self._again = again
+        self._membership = membership
         self._order_check = order_check
-        self._idle_reported: set[str] = set()
+        self._without: dict[str, bool] = {}  # topics without a queue for us, and whether any is
         self._unlisted = 0
 
     def round(self) -> None:
         """Do one round; asks for another one soon if something is left to do."""
         session = self._session
+        if session.standing:
+            self._withdraw()
+            return
+        self._membership.join()
         self._taker.announce()  # what a broker gave that took long
         self._releaser.drop_outdated()
         self._releaser.drop_stalled()
@@ -101,6 +119,14 @@ class Rebalancer:
         elif session.client.behind_proxy:
             self._again(_WITHOUT_NOTICES)
 
+    def _withdraw(self) -> None:
+        """Give all queues up, and leave the group: others can handle what this member cannot."""
+        self._releaser.drop_all(Drop.STANDING)
+        settled = self._releaser.release_idle()
+        self._membership.leave()
+        if not settled:
+            self._again(RETRY_SOON)
+
     def _each(self, topics: Iterable[str], step: Callable[[str], Answer]) -> dict[str, Answer]:
         """What `step` answers for each topic, without those for which it failed."""
         answers = {}
@@ -109,7 +135,9 @@ class Rebalancer:
                 break
             try:
                 answers[topic] = step(topic)
+                self._session.unseen.pop(topic, None)
             except OrderlyError as error:
+                self._session.unseen[topic] = error
                 self._report(topic, error)
         return answers
 
@@ -117,6 +145,8 @@ class Rebalancer:
         session = self._session
         self._taker.first_looks.forget(session.outlook.keys() - session.subscriptions.keys())
         session.outlook = {t: o for t, o in session.outlook.items() if t in session.subscriptions}
+        for topic in session.unseen.keys() - session.subscriptions.keys():
+            del session.unseen[topic]
 
     def _heartbeat_on_change(self, outlooks: Mapping[str, Outlook]) -> None:
         """Heartbeat at once if our share of a topic is another one.
@@ -188,15 +218,18 @@ class Rebalancer:
         )
 
     def _report_idle(self, topic: str, outlook: Outlook) -> None:
-        if outlook.share:
-            self._idle_reported.discard(topic)
-        elif topic not in self._idle_reported and not is_retry_topic(topic):
-            self._idle_reported.add(topic)
-            self._session.log.warning(
-                "member.idle",
-                subscribed=topic,
-                members=len(outlook.members),
-            )
+        """Warn once of a topic of which this member gets nothing: others have it, or nobody can."""
+        before = self._without.pop(topic, None)
+        if outlook.share or is_retry_topic(topic):
+            return
+        readable = self._without[topic] = bool(outlook.queues)
+        if before is readable:
+            return
+        log, members = self._session.log, len(outlook.members)
+        if readable:
+            log.warning("member.idle", subscribed=topic, members=members)
+        else:
+            log.error("topic.not_readable", subscribed=topic, hint=not_readable(topic))
 
 
 # --- taking queues over ---------------------------------------------------------------------------
@@ -507,8 +540,8 @@ def _report_crashes(held: HeldQueue, crashes: Crashes) -> None:
 # handover's deadline the offset is saved, and the log names which handler runs.
 
 
-_FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING})
-_WORTH_A_WARNING = frozenset({Drop.STALLED})
+_FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING, Drop.STANDING})
+_WORTH_A_WARNING = frozenset({Drop.STALLED, Drop.STANDING})
 
 
 class Releaser:

@@ -16,6 +16,7 @@ from orderly.client.broker import PullResult
 from orderly.clock import now
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
+from orderly.consumer.standstills import Standstills
 from orderly.consumer.statistics import Statistics
 from orderly.errors import OrderlyError, RemotingError
 from orderly.log import get_logger, key_text, where
@@ -31,6 +32,9 @@ from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.start import FormerPosition
 from orderly.ordering.state_records import StateWriter
 from orderly.protocol.heartbeat import Subscription
+
+LOOKS = 1.0  # seconds between two looks at leases, and at whether handlers begin
+
 
 # --- the lock of one held queue -------------------------------------------------------------------
 
@@ -269,7 +273,10 @@ class Session:
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
         paused_keys: the same of keys, in all queues. Replaced, never changed.
         closing: True from the moment on at which nothing must be taken any more.
+        standing: True while the engine does not run: this member has no queues until it does.
+        standstills: of this process; what took long because of them is not late.
         outlook: by topic, what the last round saw. Replaced, never changed.
+        unseen: by topic, why the last round could not look at it. As `untaken`.
         untaken: what keeps queues of ours from being taken. The rebalancer's; others only look.
         known: where queues stood that this process held, for a broker that forgets it.
         version: of the subscriptions, renewed when what we hold changes.
@@ -309,7 +316,10 @@ class Session:
         self.paused: frozenset[MessageQueue] = frozenset()
         self.paused_keys: frozenset[Hashable] = frozenset()
         self.closing = False
+        self.standing = False
+        self.standstills = Standstills(LOOKS)
         self.outlook: dict[str, Outlook] = {}
+        self.unseen: dict[str, OrderlyError] = {}
         self.untaken: dict[MessageQueue, Untaken] = {}
         self.known: dict[MessageQueue, FormerPosition] = {}
         self.version = 0

@@ -13,7 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import count
 from types import TracebackType
@@ -55,6 +55,7 @@ class Engine(ABC):
         if self.gate is not None:
             session.rate_wait, session.rate_spend = self.gate.wait, self.gate.spend
         self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
+        self._refused: set[HeldQueue] = set()  # claimed runs for which there was no thread, no loop
 
     @property
     def parker(self) -> Parker:
@@ -92,17 +93,67 @@ class Engine(ABC):
         """True if it is a handler that asks."""
         return self.inside
 
+    # --- whether it runs (`EngineWatch`) ---------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def begun(self) -> int:
+        """Another number each time that something it was given has begun."""
+
+    @property
+    @abstractmethod
+    def waits(self) -> bool:
+        """Whether something waits to begin for which there is room."""
+
+    @property
+    @abstractmethod
+    def trouble(self) -> str:
+        """Why what waits may not begin, for people."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing can begin at this moment, for sure."""
+        return False
+
+    @property
+    def gone(self) -> str | None:
+        """Why nothing can ever begin again; None: it can."""
+        return None
+
+    @property
+    def thread(self) -> int | None:
+        """The identity of the one thread on which all begins; None: there is no such thread."""
+        return None
+
+    @abstractmethod
+    def nudge(self, *, standing: bool) -> None:
+        """Give it something to begin, if nothing else would show that it runs.
+
+        Args:
+            standing: it has not run for long, and is given no messages until it does.
+        """
+
+    # --- runs ----------------------------------------------------------------------------------
+
     @abstractmethod
     def _submit(self, held: HeldQueue) -> None:
         """Let a claimed run begin, once there is room for it."""
 
     def _submit_later(self, held: HeldQueue, error: RuntimeError) -> None:
         """There was no thread, or no loop, to begin on: the run keeps its claim and waits."""
-        if held.owned.dropped is None:
-            held.log.error("run.not_started", error=str(error))
-            self._session.client.schedule.after(
-                self._session.config.suspend, partial(self._submit, held)
-            )
+        if held.owned.dropped is not None:
+            self._in_line(held)
+            return
+        held.log.error("run.not_started", error=str(error))
+        self._refused.add(held)
+        self._session.client.schedule.after(
+            self._session.config.suspend, partial(self._submit, held)
+        )
+
+    def _in_line(self, held: HeldQueue) -> None:
+        """A run that may have been refused before is not any more, or is not needed."""
+        if self._refused:
+            self._refused.discard(held)
 
     def _take(self, held: HeldQueue) -> Batch | None:
         if held.owned.suspects.on:
@@ -182,6 +233,10 @@ class Engine(ABC):
 # --- runs on threads ------------------------------------------------------------------------------
 
 
+def _nothing() -> None:
+    """A task that shows that there is a thread."""
+
+
 MAX_RUN = 60.0  # seconds a run may go on while nobody waits for its thread (as Java)
 FAIR_RUN = 0.1  # seconds it may go on once another queue waits for a thread
 YIELD = 0.01  # seconds until a run that yielded is resumed (as Java)
@@ -218,11 +273,34 @@ class Worker(Engine):
         """True on a thread that runs handlers."""
         return self.pool.inside
 
+    @property
+    def begun(self) -> int:
+        """How many tasks have begun."""
+        return self.pool.begun
+
+    @property
+    def waits(self) -> bool:
+        """Whether a run waits, and not all threads that may be are busy."""
+        return bool(self._refused) or self.pool.waits
+
+    @property
+    def trouble(self) -> str:
+        """That there is no thread."""
+        return "messages wait for a thread, and the system starts none"
+
+    def nudge(self, *, standing: bool) -> None:
+        """Only without messages a thread has to be tried."""
+        if standing and not self.pool.waits:
+            with suppress(RuntimeError):  # there is still none
+                self.pool.submit(_nothing)
+
     def _submit(self, held: HeldQueue) -> None:
         try:
             self.pool.submit(partial(self._run, held))
         except RuntimeError as error:  # not even one thread can be started
             self._submit_later(held, error)
+        else:
+            self._in_line(held)
 
     def _run(self, held: HeldQueue) -> None:
         with held.lock:
@@ -442,6 +520,9 @@ class WorkerPool:
     Args:
         name: the consumer group; threads are called "orderly-work-<name>-<n>".
         idle: seconds after which an idle thread above the minimum ends.
+
+    Attributes:
+        begun: how many tasks have begun.
     """
 
     def __init__(self, name: str, minimum: int, maximum: int, *, idle: float = 60.0) -> None:
@@ -458,11 +539,17 @@ class WorkerPool:
         self._idle = 0
         self._waking = False
         self._closed = False
+        self.begun = 0
 
     @property
     def threads(self) -> int:
         """Threads alive now."""
         return self._threads
+
+    @property
+    def waits(self) -> bool:
+        """True if a task waits although not every thread that may be is busy."""
+        return bool(self._tasks) and self._threads - self._idle < self._maximum
 
     @property
     def crowded(self) -> bool:
@@ -551,5 +638,6 @@ class WorkerPool:
             finally:
                 self._idle -= 1
             task = self._tasks.popleft()
+            self.begun += 1
             self._wake_one()
             return task

@@ -19,6 +19,9 @@ class Why(StrEnum):
         "not locked: this member's by allocation, but another client holds the broker's lock"
     )
     NOT_TAKEN = "not taken: this member's by allocation; it takes it soon, or tries again"
+    WITHDRAWN = (
+        "given up: this member's threads or event loop do not run; it takes queues when they do"
+    )
     LOCK_LOST = "lock lost: another client can have it; this member asks for it again"
     LEAVING = "being given up: a handler still runs; the lock is kept until it ends"
     RELEASING = "being given up: next its offset is saved and its lock returned"
@@ -33,11 +36,12 @@ class Why(StrEnum):
     TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
     SPAN_END = "consumed ahead up to max_span: it waits for its lowest unfinished message"
     UNCOMMITTED = "flow-controlled: the cache is full of uncommitted messages; only a COMMIT helps"
-    WAITING = "messages wait for a worker thread"
+    WAITING = "messages wait for a worker thread, or for the event loop"
     FLOW_CONTROLLED = "flow-controlled: enough is cached; consuming reopens it"
+    PULL_FAILS = "its messages cannot be pulled: it is tried again"
     PULLING = "pulling"
     EMPTY = "empty: everything the broker has is consumed"
-    NOT_PULLING = "no pull is under way: it will begin soon, or is tried again after a failure"
+    NOT_PULLING = "no pull is under way: it will begin soon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Explanation:
         why: the reason.
         seconds: HANDLING, HUNG and LEAVING: how long the (oldest) handler has been running;
             SUSPENDED and RATE_LIMITED: how much longer it waits; EXPIRING: how long the broker
-            still keeps the message; otherwise None.
+            still keeps the message; PULL_FAILS: for how long no pull has succeeded; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
@@ -68,6 +72,10 @@ class Explanation:
         expires_in: seconds after which the broker can delete the lowest unfinished message; None:
             less than half of its retention is over.
         error: NOT_TAKEN: what failed at the last attempt to take the queue; None: it was not tried.
+        pull_error: why the last pull failed; None: it did not.
+        unproven: for how many seconds no pull has shown that the queue can be pulled, at most a
+            long poll (20 s) if all is well; inf: never yet. None: no pull is expected, for the
+            queue is paused, full or given up.
     """
 
     queue: MessageQueue
@@ -89,6 +97,8 @@ class Explanation:
     expires_in: float | None = None
     keys_paused: int = 0
     error: str | None = None
+    pull_error: str | None = None
+    unproven: float | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -99,7 +109,9 @@ class Explanation:
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
         failed = "" if self.error is None else f": {self.error}"
+        pull = "" if self.pull_error is None else f", the last pull failed: {self.pull_error}"
         more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}{failed}"
+        more += pull
         return f"{self.queue}: {self.why}{more}"
 
     @property
@@ -122,6 +134,7 @@ class Explanation:
 def explain(owned: OwnedQueue, now: float) -> Explanation:
     """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
     why, seconds = _reason(owned, now)
+    unproven_since = owned.unproven_since
     lane = owned.messages.lowest_lane
     return Explanation(
         owned.queue,
@@ -142,6 +155,8 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         too_large=owned.too_large,
         expires_in=owned.expires_in(now),
         keys_paused=owned.messages.paused,
+        pull_error=owned.pull_error,
+        unproven=None if unproven_since is None else now - unproven_since,
     )
 
 
@@ -177,7 +192,7 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.TOO_LARGE, None
     if owned.at_span_end:
         return Why.SPAN_END, None
-    return _held_back(owned, now) or (_supply(owned), None)
+    return _held_back(owned, now) or _supply(owned, now)
 
 
 def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None:
@@ -193,14 +208,16 @@ def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None
     return None
 
 
-def _supply(owned: OwnedQueue) -> Why:
+def _supply(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
     """Whether messages are there, under way, or cannot come."""
     if owned.stuck_full:
-        return Why.UNCOMMITTED
+        return Why.UNCOMMITTED, None
     if owned.messages.pending:
-        return Why.WAITING
+        return Why.WAITING, None
     if owned.throttled:
-        return Why.FLOW_CONTROLLED
+        return Why.FLOW_CONTROLLED, None
+    if owned.failing_since is not None:
+        return Why.PULL_FAILS, now - owned.failing_since
     if not owned.pulling:
-        return Why.NOT_PULLING
-    return Why.EMPTY if owned.at_end else Why.PULLING
+        return Why.NOT_PULLING, None
+    return (Why.EMPTY if owned.at_end else Why.PULLING), None

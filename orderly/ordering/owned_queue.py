@@ -38,6 +38,7 @@ class Drop(Enum):
     OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
     MOVED = "the offset was set by hand"
     STALLED = "it was not pulled for two minutes"
+    STANDING = "no handler call begins in this member"
     RECREATED = "its topic was deleted and created again"
     CLOSING = "the consumer is closing"
 
@@ -224,6 +225,8 @@ class OwnedQueue:
             taken out of the way.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
         too_large: why the next message cannot be pulled, set by the shell; None: it can.
+        pull_error: why the last pull failed; None: it did not, or none has ended yet.
+        failing_since: when the first of the pulls began that failed since the last that did not.
         held_until: until when the rate of the consumer holds the queue back (seconds), set by the
             shell; None: it does not.
     """
@@ -262,6 +265,9 @@ class OwnedQueue:
         self.handled_at: float | None = None
         self.pulled_at = lease.renewed_at
         self.pulling = False
+        self.pull_error: str | None = None
+        self.failing_since: float | None = None
+        self._proven = False
         self.refilling = False
         self._planned = -math.inf
         self.last_tries: dict[Hashable, int] = {}
@@ -416,7 +422,8 @@ class OwnedQueue:
             keys: of each message, with `by_key`.
         """
         self.pulling = False
-        self.too_large = None
+        self.too_large = self.pull_error = self.failing_since = None
+        self._proven = True
         self._end = end
         if self.dropped is not None:
             return False
@@ -434,9 +441,34 @@ class OwnedQueue:
         self._look_for_suspects()
         return self.messages.ready
 
-    def pull_failed(self) -> None:
-        """A pull ended without a reply: the gate may open again."""
+    def pull_failed(self, error: str | None = None) -> None:
+        """A pull ended without a reply: the gate may open again.
+
+        Args:
+            error: of the pull; None: it proves nothing, and another one follows.
+        """
         self.pulling = False
+        if error is not None:
+            self.pull_error = error
+            if self.failing_since is None:
+                self.failing_since = self.pulled_at
+
+    @property
+    def proven(self) -> bool:
+        """True if the last pull that ended has shown that the queue can be pulled."""
+        return self._proven and self.pull_error is None
+
+    @property
+    def unproven_since(self) -> float | None:
+        """Since when no pull has shown that (seconds); -inf: never since the queue was taken.
+
+        None: no pull is expected, for the queue is paused, full or given up.
+        """
+        if self.dropped is not None or self.paused or self.throttled:
+            return None
+        if not self._proven:
+            return -math.inf
+        return self.pulled_at if self.failing_since is None else self.failing_since
 
     def forget_end(self) -> None:
         """The log was cut, and is no other one: the next reply says where it ends now."""

@@ -1,9 +1,13 @@
 """A broker joins the cluster, dies, and comes back: its queues are taken, given up, taken again."""
 
+import threading
+import time
+
 import pytest
 from structlog.testing import capture_logs
 
 from orderly import Client, ClientConfig, ConsumerConfig, OrderlyConsumer
+from orderly.client.broker import USUAL_PULL
 from orderly.testing import EmbeddedBroker
 from orderly.testing.ports import free_port
 from tests.support.brokers import set_topic
@@ -120,3 +124,43 @@ def test_a_member_that_comes_after_a_broker_waits_for_the_one_that_knows_its_gro
     eventually(lambda: len(seen.deliveries) >= 4 * len(KEYS), within=90)
     assert seen.by_key() == {key: [0, 1, 2, 3] for key in KEYS}
     fresh.close()  # before the brokers go
+
+
+@pytest.mark.parametrize("seconds", [0.0, 35.0], ids=["at once", "longer than a lock is trusted"])
+def test_a_member_is_not_ready_while_its_broker_is_away_for_long_and_does_not_flap(
+    seconds, closing
+):
+    broker = closing(EmbeddedBroker())
+    client = closing(patient_client(broker.namesrv))
+    topic = unique("topic")
+    client.admin.create_topic(topic, 2)
+    config = ConsumerConfig(consume_from="first")
+    member = OrderlyConsumer(unique("group"), Recorder(), namesrv=broker.namesrv, config=config)
+    closing(member.subscribe(topic))
+    eventually(lambda: member.health().ready)
+    seen, over = [], threading.Event()
+
+    def watch():
+        while not over.wait(0.02):
+            ready = member.health().ready
+            if seen[-1:] != [ready]:
+                seen.append(ready)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    began = time.monotonic()
+    try:
+        broker.kill_broker()
+        time.sleep(seconds)
+        broker.restart_broker()
+        away = time.monotonic() - began
+        eventually(lambda: time.monotonic() - began > away + 8)
+        eventually(lambda: member.health().ready, within=40)
+    finally:
+        over.set()
+        watching.join()
+    assert seen[-1]
+    assert seen.count(False) <= 2, "its pulls, and perhaps later its locks"
+    if away > USUAL_PULL:
+        assert False in seen
+    assert member.health().live

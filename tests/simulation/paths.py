@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from orderly.consumer.rate_gate import RateGate
+from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.workers import Burst
 from orderly.ordering.lanes import Lane, Lanes
 from orderly.ordering.owned_queue import OwnedQueue
@@ -78,6 +79,11 @@ PATHS = (
         "take_a_cancelled_call_for_a_success",
     ),
     Path("a coroutine cancelled at a loss", _happened("cancelled"), "forget_a_cancelled_run"),
+    Path(
+        "queues given up, for no handler is called",
+        _happened("withdrawn"),
+        "give_up_beside_a_handler",
+    ),
     Path("a worker process died", _happened("worker died"), "take_a_dead_worker_for_a_success"),
     Path("a lease extended", _happened("extend"), "extend_without_asking"),
     Path("an extension refused", _happened("extend refused"), "extend_what_is_lost"),
@@ -149,6 +155,11 @@ def observed(world):
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
     drop_body, paced_until = Lane.drop_body, Lanes._paced_until
     stand_in_line = RateGate.stand_in_line
+    withdraw = Rebalancer._withdraw
+
+    def watched_withdraw(self):
+        happened["withdrawn"] += 1
+        withdraw(self)
 
     def watched_paced_until(self, batch, wake_at):
         until = paced_until(self, batch, wake_at)
@@ -185,6 +196,7 @@ def observed(world):
     with (
         mock.patch.object(Lanes, "_paced_until", watched_paced_until),
         mock.patch.object(RateGate, "stand_in_line", watched_stand_in_line),
+        mock.patch.object(Rebalancer, "_withdraw", watched_withdraw),
         mock.patch.object(Lane, "drop_body", watched_drop_body),
         mock.patch.object(Lanes, "take", watched_take),
         mock.patch.object(Burst, "__exit__", watched_leave),

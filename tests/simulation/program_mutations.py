@@ -10,6 +10,7 @@ from orderly.clock import now
 from orderly.consumer import handler_caller
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
+from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.puller import Puller
@@ -230,6 +231,17 @@ def forget_a_cancelled_run(set_):
     set_(Coroutines, "_ended", forgetful)
 
 
+def give_up_beside_a_handler(set_):
+    """A member without an engine unlocks queues whose handler still runs."""
+    idle = OwnedQueue.idle.fget
+    set_(OwnedQueue, "idle", property(lambda self: self.dropped is Drop.STANDING or idle(self)))
+
+
+def stay_away(set_):
+    """A member whose event loop runs again does not join the group again."""
+    set_(EngineWatch, "_goes_on", lambda self: None)
+
+
 def take_a_dead_worker_for_a_success(set_):
     """A call whose worker process died counts as done."""
     call = ProcessHandler.__call__
@@ -372,6 +384,8 @@ PROGRAM_MUTATIONS = (
     take_any_coroutine_for_a_success,
     take_a_cancelled_call_for_a_success,
     forget_a_cancelled_run,
+    give_up_beside_a_handler,
+    stay_away,
     take_a_dead_worker_for_a_success,
     hand_out_what_is_paused,
     forget_pauses_over_a_rebalance,

@@ -122,6 +122,10 @@ class Strikes:
     def _seek(self, fault):
         self._by_member(fault, lambda member: member.seek(fault.code))
 
+    def _block_loop(self, fault):
+        """Something that runs on the members' event loop does not return for a while."""
+        self._by_member(fault, lambda member: member.block(fault.seconds))
+
     def _by_member(self, fault, act):
         """A member's program does something with its consumer."""
         member = self._member(fault)

@@ -206,13 +206,31 @@ def releaser(session):
     return Releaser(session, OffsetSaver(session))
 
 
+class Membership:
+    """Notes when it begins and ends."""
+
+    def __init__(self):
+        self.joined = True
+
+    def join(self):
+        self.joined = True
+
+    def leave(self):
+        self.joined = False
+
+
 @pytest.fixture
-def rebalancer(session, releaser, pulling, again):
+def membership():
+    return Membership()
+
+
+@pytest.fixture
+def rebalancer(session, releaser, pulling, again, membership):
     def start(held):
         pulling.append(held.queue.queue_id)
 
     taker = Taker(session, start, releaser.drop_outdated)
-    return Rebalancer(session, averagely, taker, releaser, again.append)
+    return Rebalancer(session, averagely, taker, releaser, again.append, membership=membership)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_nothing_is_taken_once_the_consumer_is_closing(rebalancer, session, clus
 
 
 def test_new_tags_while_queues_are_taken_begin_no_pull_by_the_old_ones(
-    session, cluster, releaser, again
+    session, cluster, releaser, again, membership
 ):
     stale = []
 
@@ -89,7 +89,7 @@ def test_new_tags_while_queues_are_taken_begin_no_pull_by_the_old_ones(
 
     cluster.during["query"] = subscribe_otherwise
     taker = Taker(session, start, releaser.drop_outdated)
-    Rebalancer(session, averagely, taker, releaser, again.append).round()
+    Rebalancer(session, averagely, taker, releaser, again.append, membership=membership).round()
     assert stale == []
 
 

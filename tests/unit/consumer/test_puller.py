@@ -1,5 +1,6 @@
 """One held queue's pulls against a broker that answers when and what the test says."""
 
+import math
 import threading
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from orderly.errors import (
     BrokerBusy,
     ConnectFailed,
     LockLost,
+    NoPermission,
     ProtocolError,
     ReplyTooLarge,
     RequestTimeout,
@@ -173,6 +175,61 @@ def test_what_was_left_of_a_reply_is_pulled_next(held, broker, monkeypatch):
     broker.answer(read_pull_reply(broker.pulls[-1][0], answer))
     assert broker.asked(2) == [5, 9]
     assert state(held) == (5, 9, 2)
+
+
+# --- what pulls prove ------------------------------------------------------------------------
+
+
+def suspends(broker):
+    """For how long each pull may be held at the broker, as "now" or "long"."""
+    return ["long" if query.suspend else "now" for query, _, _ in broker.pulls]
+
+
+def test_the_first_pull_is_answered_at_once_and_so_is_the_first_after_a_failure(
+    held, broker, schedule
+):
+    assert not held.owned.proven
+    assert held.owned.unproven_since == -math.inf
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    assert held.owned.proven
+    broker.answer(NoPermission("you may not"))
+    assert (held.owned.proven, held.owned.pull_error) == (False, "you may not")
+    schedule.ring()
+    broker.asked(3)
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    assert (held.owned.proven, held.owned.pull_error) == (True, None)
+    broker.asked(4)
+    assert suspends(broker) == ["now", "long", "now", "long"]
+
+
+def test_failures_count_from_the_first_one_on(held, broker, schedule):
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    broker.asked(2)
+    begun = held.owned.pulled_at
+    for count in (3, 4):
+        broker.answer(RequestTimeout("no answer"))
+        schedule.ring()
+        broker.asked(count)
+    assert held.owned.pulled_at > begun
+    assert held.owned.unproven_since == begun
+
+
+def test_a_defect_says_its_kind_only_where_texts_are_hidden(held, broker, session):
+    session.redacts = True
+    broker.answer(SimpleNamespace(status=PullStatus.FOUND))
+    assert held.owned.pull_error == "AttributeError"
+
+
+@pytest.mark.parametrize("why", ["paused", "full", "given up"])
+def test_where_no_pull_is_expected_none_is_missed(why, held, broker):
+    if why == "paused":
+        held.owned.pause()
+    elif why == "full":
+        broker.answer(reply(PullStatus.FOUND, 5, 6, 7, next_offset=8))
+        assert held.owned.throttled
+    else:
+        held.owned.drop(Drop.REVOKED)
+    assert held.owned.unproven_since is None
 
 
 # --- replies that are too large ----------------------------------------------------------------

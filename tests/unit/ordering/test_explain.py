@@ -20,6 +20,12 @@ def polling(**settings):
     return queue
 
 
+def failing():
+    queue = polling()
+    queue.pull_failed("you may not")
+    return queue
+
+
 def at_the_end():
     queue = polling()
     queue.pulled([], 0, end=0)
@@ -92,6 +98,7 @@ def dropped(queue, reason):
     [
         (empty(), Why.NOT_PULLING, None),
         (polling(), Why.PULLING, None),
+        (failing(), Why.PULL_FAILS, 3.0),
         (at_the_end(), Why.EMPTY, None),
         (loaded(), Why.WAITING, None),
         (handling(), Why.HANDLING, 2.0),
@@ -141,3 +148,14 @@ def test_a_running_handler_does_not_hide_that_the_key_function_fails():
 
 def test_by_key_the_key_is_what_the_message_is_ordered_by():
     assert explain(ahead(running=True), 3.0).key == "stuck", "not its sharding key"
+
+
+def test_a_pull_that_fails_is_named_whatever_the_queue_does():
+    assert str(explain(failing(), 3)).endswith(
+        "cannot be pulled: it is tried again (3.0 s), the last pull failed: you may not"
+    )
+    busy = handling()
+    busy.pull_gate(1)
+    busy.pull_failed("you may not")
+    assert "a handler is running" in str(explain(busy, 3))
+    assert "the last pull failed: you may not" in str(explain(busy, 3))
