@@ -56,7 +56,7 @@ class ConsumerInspector:
     ) -> None:
         self._session = session
         self._order_check = order_check
-        self._calls = RunningCalls() if calls is None else calls
+        self._calls = RunningCalls(now) if calls is None else calls
         self._started_at = time.time()
 
     def explain(self) -> tuple[Explanation, ...]:
@@ -154,7 +154,8 @@ class ConsumerInspector:
         seconds, limit, name = hanging, config.handler_timeout, "handler_timeout"
         if seconds is None or limit is None:
             busy = explanation.why in (Why.HANDLING, Why.LEAVING)
-            seconds = (explanation.seconds if busy else None) or 0.0
+            since = now() - ((explanation.seconds if busy else None) or 0.0)
+            seconds = self._session.client.awake.since(since)
             limit, name = config.consume_timeout, "consume_timeout"
         if seconds < limit:
             return []

@@ -101,7 +101,7 @@ class ConsumerRuntime:
         self._session = session
         self._attention = threading.Event()
         session.attention = self._on_attention
-        calls = RunningCalls()
+        calls = RunningCalls(session.client.awake.now)
         self._watches = self._hang_watches(calls, kill_call)
         if self._watches:
             handler = calls.around(handler)

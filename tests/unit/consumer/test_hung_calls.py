@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orderly.clock import AwakeClock, now
 from orderly.config import is_async
 from orderly.consumer.hung_calls import (
     RunningCalls,
@@ -23,6 +24,7 @@ from orderly.errors import HandlerHung
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack, Suspend
 from tests.support.messages import QUEUE, message
+from tests.support.standstill import can_stand_still
 from tests.support.waiting import eventually
 
 BATCH = (message(1, "a"),)
@@ -30,7 +32,7 @@ BATCH = (message(1, "a"),)
 
 @pytest.fixture
 def calls():
-    return RunningCalls()
+    return RunningCalls(now)
 
 
 @pytest.fixture
@@ -65,6 +67,21 @@ def test_a_call_that_raises_is_over(calls, context):
 
 def test_nothing_runs_for_ever(calls, context):
     calls.around(lambda *_: calls.running(math.inf) == [] and Ack())(BATCH, context)
+
+
+def test_a_standstill_of_the_process_is_no_part_of_a_call(context, monkeypatch):
+    stand_still, awake = can_stand_still(monkeypatch), AwakeClock()
+    calls, seen = RunningCalls(awake.now), []
+
+    def handle(messages, context):
+        stand_still(1000.0)
+        seen.extend(calls.running(0))
+        return Ack()
+
+    calls.around(handle)(BATCH, context)
+    awake.close()
+    (call,) = seen
+    assert call.seconds < 500
 
 
 async def the_call(calls):

@@ -13,11 +13,12 @@ from orderly.consumer.introspection import ConsumerInspector, SpanEnds, held_que
 from orderly.ordering import owned_queue
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.owned_queue import Drop
+from orderly.ordering.owned_queue import Drop, Lease
 from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import queue_reports
 from tests.support.messages import message
+from tests.support.standstill import can_stand_still
 
 
 @pytest.fixture
@@ -81,6 +82,21 @@ def test_a_handler_over_its_time_makes_it_dead(reason, insight, rebalancer, sess
     assert not health.live
     said = rf"{re.escape(str(held.queue))}: a handler has been running for 9\d\d s"
     assert re.match(said, health.reasons[0])
+
+
+@pytest.mark.parametrize("stands_still", [True, False])
+def test_a_handler_is_not_over_its_time_because_nothing_ran(
+    stands_still, insight, rebalancer, session, awake, monkeypatch
+):
+    rebalancer.round()
+    held = start_handler(session)
+    stand_still = can_stand_still(monkeypatch)
+    if stands_still:
+        awake.now()
+    stand_still(session.config.consume_timeout)
+    held.owned.lease = Lease(now(), 30.0)
+    assert Why.HANDLING in reasons(insight)
+    assert insight.health("running").live is stands_still
 
 
 class Running:
