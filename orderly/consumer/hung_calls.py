@@ -23,6 +23,7 @@ from orderly.consumer.session import Session
 from orderly.errors import HandlerHung
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
+from orderly.ordering.blame import name_untried
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.results import Answer
 
@@ -259,6 +260,7 @@ def _answer_of_hung(
     error.__cause__ = cause
     failed: Callable[..., Answer] | None = getattr(handler, "call_failed", None)
     if failed is None:
+        name_untried(messages, context)
         raise error
     return failed(messages, context, error)
 

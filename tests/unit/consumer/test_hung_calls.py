@@ -90,13 +90,13 @@ async def the_call(calls):
     return calls.running(0)[0]
 
 
-def cancelled_when_it_waits(calls, context, handle, *, more=lambda _: None):
+def cancelled_when_it_waits(calls, context, handle, *, more=lambda _: None, batch=BATCH):
     """Run `handle`, cancel its call once it waits; returns (outcome, what the task does next)."""
 
     async def work():
         task = asyncio.current_task()
         try:
-            outcome = await calls.around(handle)(BATCH, context)
+            outcome = await calls.around(handle)(batch, context)
         except BaseException as error:
             outcome = error
         left = task.cancelling()
@@ -128,6 +128,19 @@ def test_a_coroutine_that_hangs_is_cancelled_and_its_task_goes_on(calls, context
     assert isinstance(outcome.__cause__, asyncio.CancelledError)
     assert left == 0
     assert calls.running(0) == []
+
+
+def test_what_it_had_named_done_is_done_and_what_follows_was_not_tried(calls):
+    batch = tuple(message(offset, "a") for offset in range(4))
+    context = ConsumeContext(QUEUE, "group")
+
+    async def waits_in_the_second(messages, context):
+        context.done(messages[0])
+        await asyncio.sleep(60)
+
+    outcome, _ = cancelled_when_it_waits(calls, context, waits_in_the_second, batch=batch)
+    assert isinstance(outcome, HandlerHung)
+    assert (context.finished, context.untried) == ({0}, {2, 3})
 
 
 class Listening:
