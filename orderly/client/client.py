@@ -19,6 +19,7 @@ from orderly.client.peer_requests import PeerRequests
 from orderly.client.pool import Connections
 from orderly.client.routes import NameServers, Routes
 from orderly.client.security import security_of
+from orderly.clock import AwakeClock
 from orderly.config import ClientConfig
 from orderly.config.client import at_name_server
 from orderly.errors import LifecycleError, OrderlyError, RouteError
@@ -51,6 +52,7 @@ class Client:
         client_id: "ip@pid#random", new for each client; locks and allocation use it.
         config: the settings.
         schedule: a timer thread for work that must not block.
+        awake: the clock of deadlines that accuse somebody; see `orderly.awake`.
         connections, name_servers, routes, brokers, heartbeat, admin, groups, housekeeping: see
             their classes.
 
@@ -62,7 +64,9 @@ class Client:
         self.config = at_name_server(config, namesrv)
         self.client_id = _new_client_id(self.config.addresses[0])
         self.schedule = Schedule()
+        self.awake = AwakeClock()
         self.connections = Connections(
+            awake=self.awake,
             connect_timeout=self.config.connect_timeout,
             max_frame=self.config.max_frame,
             on_request=self._on_request,
@@ -160,6 +164,7 @@ class Client:
         self.connections.close()
         self._peer_requests.close()
         self.schedule.close()
+        self.awake.close()
 
     def __enter__(self) -> Self:
         return self.start()

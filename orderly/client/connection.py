@@ -14,7 +14,6 @@ import math
 import socket
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from queue import Empty, SimpleQueue
 from orderly.client.background import Schedule
 from orderly.client.reader_election import ReaderElection
 from orderly.client.security import UNPROTECTED, Security
+from orderly.clock import AwakeClock
 from orderly.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -190,18 +190,14 @@ def log_failure(event: str, address: str, code: int, error: Exception) -> None:
 
 OnReply = Callable[[RemotingCommand | RemotingError], None]
 
-# After a standstill (a container without CPU, say) the timers are due, and the replies still wait
-# to be read. A time-out then would have a send stored twice for nothing.
-_STOOD_STILL = 0.5  # seconds by which a time-out is late if the process stood still
-_AFTER_STANDSTILL = 1.0  # seconds more that the replies then have
-
 
 @dataclass(slots=True)
 class PendingCall:
     """One request in flight.
 
     Attributes:
-        deadline: on the monotonic clock.
+        deadline: in awake time. After a standstill the replies still wait to be read: a time-out
+            then would have a send stored twice for nothing.
         attended: its caller waits, and may read the reply itself.
     """
 
@@ -217,17 +213,20 @@ class PendingCalls:
 
     Args:
         timeouts: where the next sweep is planned: one timer a connection, not one a request.
+        awake: the clock of their deadlines.
         on_expired: gets each call whose deadline passed, on the thread of `timeouts`.
     """
 
-    def __init__(self, timeouts: Schedule, on_expired: Callable[[PendingCall], None]) -> None:
+    def __init__(
+        self, timeouts: Schedule, awake: AwakeClock, on_expired: Callable[[PendingCall], None]
+    ) -> None:
         self._timeouts = timeouts
+        self._awake = awake
         self._on_expired = on_expired
         self._lock = threading.Lock()
         self._calls: dict[int, PendingCall] = {}
         self._closed = False
         self._sweep_at = math.inf
-        self._put_off = False
         self._cancel_sweep: Callable[[], None] = _nothing
 
     def add(self, request_id: int, call: PendingCall) -> bool:
@@ -278,20 +277,15 @@ class PendingCalls:
     def _plan_sweep(self, deadline: float) -> None:
         self._cancel_sweep()
         self._sweep_at = deadline
-        self._cancel_sweep = self._timeouts.after(deadline - time.monotonic(), self._sweep)
+        self._cancel_sweep = self._timeouts.after(deadline - self._awake.now(), self._sweep)
 
     def _sweep(self) -> None:
         for call in self._claim_expired():
             self._on_expired(call)
 
     def _claim_expired(self) -> list[PendingCall]:
-        now = time.monotonic()
+        now = self._awake.now()
         with self._lock:
-            if now - self._sweep_at > _STOOD_STILL and not self._put_off:
-                self._put_off = True  # once: on a machine that is always late they time out, too
-                self._plan_sweep(now + _AFTER_STANDSTILL)
-                return []
-            self._put_off = False
             calls = self._calls.copy()
             late = [number for number, call in calls.items() if call.deadline <= now]
             expired = self._claim_all(late)
@@ -441,6 +435,7 @@ class Connection:
     Args:
         address: "host:port".
         timeouts: sweeps expired requests; must outlive the connection.
+        awake: the clock by which they expire.
         connect_timeout: seconds, and as many for the TLS handshake.
         max_frame: bytes; a longer frame from the peer is thrown away. A reply's request fails with
             ReplyTooLarge, all others go on.
@@ -457,6 +452,7 @@ class Connection:
         address: str,
         *,
         timeouts: Schedule,
+        awake: AwakeClock,
         connect_timeout: float,
         max_frame: int,
         on_request: Callable[[Connection, RemotingCommand], None],
@@ -469,7 +465,8 @@ class Connection:
         self._on_close = on_close
         self._ids = itertools.count()
         self._unheard_since = math.inf  # when the first request since the last byte was sent
-        self._pending = PendingCalls(timeouts, self._expire)
+        self._awake = awake
+        self._pending = PendingCalls(timeouts, awake, self._expire)
         self._end = threading.Lock()
         self._cause: BaseException | None = None
         self._socket = open_socket(
@@ -516,15 +513,19 @@ class Connection:
         if threading.get_ident() == self._reader.ident:
             raise LifecycleError(f"call() from a callback of {self.address}; use submit()")
         outcomes: SimpleQueue[RemotingCommand | RemotingError] = SimpleQueue()
-        deadline = time.monotonic() + timeout
+        deadline = self._awake.now() + timeout
         call = PendingCall(command.code, timeout, deadline, outcomes.put, attended=True)
         request_id = self._send(command, call)
         try:
             self._attend(request_id, call)
-            try:
-                outcome = outcomes.get(timeout=max(deadline - time.monotonic(), 0.0))
-            except Empty:
-                outcome = self._at_deadline(request_id, call, outcomes)
+            outcome = None
+            while outcome is None and (left := deadline - self._awake.now()) > 0:
+                with contextlib.suppress(Empty):
+                    outcome = outcomes.get(timeout=left)
+            if outcome is None:
+                if self._pending.claim(request_id) is not None:
+                    self._expire(call)
+                outcome = outcomes.get()  # completed: above, or at this moment by the reader
         except BaseException:
             self._pending.claim(request_id)
             raise
@@ -555,7 +556,7 @@ class Connection:
                 `on_reply` is not called. A loss after that goes to `on_reply`.
             ProtocolError: the command is too large for a frame; nothing was sent.
         """
-        deadline = time.monotonic() + timeout
+        deadline = self._awake.now() + timeout
         call = PendingCall(command.code, timeout, deadline, on_reply, attended)
         return partial(self._attend, self._send(command, call), call)
 
@@ -598,7 +599,7 @@ class Connection:
         frame = self._frame(command)
         if not self._pending.add(request_id, call):
             raise self._lost(call.code)
-        self._unheard_since = min(self._unheard_since, time.monotonic())
+        self._unheard_since = min(self._unheard_since, self._awake.now())
         try:
             self._write(frame, call.code, _MAX_UNSENT)
         except ConnectionLost:
@@ -616,23 +617,9 @@ class Connection:
         wanted = partial(self._pending.has, request_id)
         mine = partial(self._complete_mine, request_id)
         try:
-            self._turns.read(wanted, mine, call.deadline - time.monotonic())
+            self._turns.read(wanted, mine, call.deadline - self._awake.now())
         except OSError as error:
             self._abort(error)
-
-    def _at_deadline(
-        self,
-        request_id: int,
-        call: PendingCall,
-        outcomes: SimpleQueue[RemotingCommand | RemotingError],
-    ) -> RemotingCommand | RemotingError:
-        """What became of a call whose caller waits no longer, but for a standstill."""
-        if time.monotonic() - call.deadline > _STOOD_STILL:
-            with contextlib.suppress(Empty):
-                return outcomes.get(timeout=_AFTER_STANDSTILL)
-        if self._pending.claim(request_id) is not None:
-            self._expire(call)
-        return outcomes.get()  # completed: above, or at this moment by the reader
 
     def _complete_mine(self, request_id: int, data: bytes) -> bool:
         """Complete a request of this thread if its reply is all that came."""
@@ -686,7 +673,7 @@ class Connection:
 
     def _limit_drop(self, commands: Sequence[RemotingCommand]) -> None:
         """Give the connection up if a frame that is too large arrives too slowly."""
-        now = time.monotonic()
+        now = self._awake.now()
         if commands and commands[-1].dropped:
             self._dropping_since = now
         elif now - self._dropping_since > _DROP_TIME:
@@ -736,7 +723,7 @@ class Connection:
         self._complete(call, request_timed_out(self.address, call.code, call.timeout))
         # Half-open: a firewall or a dead relay takes our bytes and nothing comes back. Nobody else
         # would notice. (Java closes the socket after each time-out of a blocking request.)
-        if time.monotonic() - self._unheard_since > _SILENCE:
+        if self._awake.now() - self._unheard_since > _SILENCE:
             self._abort(ConnectionAbortedError(f"nothing came for {_SILENCE:g} s, requests waited"))
 
     def _finish(self) -> None:

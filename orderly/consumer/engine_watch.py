@@ -63,7 +63,7 @@ class EngineWatch:
     def seconds(self) -> float:
         """For how long nothing has begun although something waits and there is room; 0: it does."""
         since = self._since
-        return 0.0 if since is None else self._session.standstills.awake_since(since)
+        return 0.0 if since is None else self._session.client.awake.since(since)
 
     @property
     def dead(self) -> bool:

@@ -62,7 +62,7 @@ class ConsumerInspector:
     ) -> None:
         self._session = session
         self._order_check = order_check
-        self._calls = RunningCalls() if calls is None else calls
+        self._calls = RunningCalls(now) if calls is None else calls
         self._engine = engine
         self._started_at = time.time()
 
@@ -164,7 +164,8 @@ class ConsumerInspector:
         seconds, limit, name = hanging, config.handler_timeout, "handler_timeout"
         if seconds is None or limit is None:
             busy = explanation.why in (Why.HANDLING, Why.LEAVING)
-            seconds = (explanation.seconds if busy else None) or 0.0
+            since = now() - ((explanation.seconds if busy else None) or 0.0)
+            seconds = self._session.client.awake.since(since)
             limit, name = config.consume_timeout, "consume_timeout"
         if seconds < limit:
             return []
@@ -202,7 +203,7 @@ class ConsumerInspector:
         if explanation.why in _NOT_READY or explanation.key_error or explanation.too_large:
             return str(explanation)
         since = now() - (explanation.unproven or 0.0)
-        seconds = self._session.standstills.awake_since(since)
+        seconds = self._session.client.awake.since(since)
         if seconds < USUAL_PULL:
             return None
         how_long = "yet" if seconds == math.inf else f"for {seconds:.0f} s"

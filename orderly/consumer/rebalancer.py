@@ -589,9 +589,11 @@ class Releaser:
 
     def drop_stalled(self) -> None:
         """Give up queues that have not been pulled for two minutes; they are taken again."""
+        awake = self._session.client.awake
         for held in self._session.held():
             with held.lock:
-                stalled = held.owned.pull_stalled(now())
+                pulled_at = held.owned.pulled_at
+                stalled = held.owned.pull_stalled(pulled_at + awake.since(pulled_at))
             if stalled:
                 self.drop(held, Drop.STALLED)
 
@@ -675,7 +677,7 @@ class Releaser:
         if held.left_at is None:
             held.left_at = now()
             held.log.info("queue.release_waits", **longest_handler(held))
-        waited = now() - held.left_at
+        waited = self._session.client.awake.since(held.left_at)
         if force_after is not None and waited >= force_after:
             held.log.error(
                 "queue.unlocked_while_running",

@@ -108,7 +108,7 @@ class ConsumerRuntime:
         self._joining = threading.Lock()
         self._attention = threading.Event()
         session.attention = self._on_attention
-        calls = RunningCalls()
+        calls = RunningCalls(session.client.awake.now)
         self._watches = self._hang_watches(calls, kill_call)
         if self._watches:
             handler = calls.around(handler)
@@ -181,7 +181,6 @@ class ConsumerRuntime:
         return (self._periodic("hanging", interval(timeout), watch.round),)
 
     def _look(self) -> None:
-        self._session.standstills.look()
         self._keeper.look()
         self._engine_watch.round()
 

@@ -16,7 +16,6 @@ from orderly.client.broker import PullResult
 from orderly.clock import now
 from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
-from orderly.consumer.standstills import Standstills
 from orderly.consumer.statistics import Statistics
 from orderly.errors import OrderlyError, RemotingError
 from orderly.log import get_logger, key_text, where
@@ -274,7 +273,6 @@ class Session:
         paused_keys: the same of keys, in all queues. Replaced, never changed.
         closing: True from the moment on at which nothing must be taken any more.
         standing: True while the engine does not run: this member has no queues until it does.
-        standstills: of this process; what took long because of them is not late.
         outlook: by topic, what the last round saw. Replaced, never changed.
         unseen: by topic, why the last round could not look at it. As `untaken`.
         untaken: what keeps queues of ours from being taken. The rebalancer's; others only look.
@@ -317,7 +315,6 @@ class Session:
         self.paused_keys: frozenset[Hashable] = frozenset()
         self.closing = False
         self.standing = False
-        self.standstills = Standstills(LOOKS)
         self.outlook: dict[str, Outlook] = {}
         self.unseen: dict[str, OrderlyError] = {}
         self.untaken: dict[MessageQueue, Untaken] = {}

@@ -50,10 +50,12 @@ class Lane:
         queued: whether it is in the line of lanes that can go on.
         low: its lowest unfinished offset as `Lanes` has noted it.
         missed: the same of the first whose body is not kept.
+        alone_to: messages up to this offset are handed out one at a time; -1: none are.
     """
 
     __slots__ = (
         "again",
+        "alone_to",
         "due",
         "key",
         "lane_tasks",
@@ -90,6 +92,7 @@ class Lane:
         self.queued = False
         self.low: int | None = None
         self.missed: int | None = None
+        self.alone_to = -1
 
     @property
     def lowest(self) -> int | None:
@@ -609,11 +612,19 @@ class Lanes:
         if lane.lane_tasks:
             batch = Batch(lane, (), lane.lane_tasks.pop(0))
         else:
-            messages = lane.messages.take(size if lane.messages.in_hand else size * calls)
+            if lane.messages.in_hand:
+                calls = 1
+            if lane.alone_to >= 0 and (lane.following or 0) <= lane.alone_to:
+                size = calls = 1
+            messages = lane.messages.take(size * calls)
             batch = Batch(lane, tuple(messages))
             self.pending -= len(messages)
         self._running[lane] = batch
         return batch
+
+    def hand_out_alone(self, batch: Batch) -> None:
+        """Take the messages of a batch in work one at a time when they come again (`blame`)."""
+        batch.lane.alone_to = max(batch.lane.alone_to, batch.messages[-1].queue_offset)
 
     def in_work(self, batch: Batch) -> bool:
         """True until the batch is finished, or given back."""

@@ -25,6 +25,7 @@ from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.rebalance_plan import my_share
 from orderly.ordering.results import ConsumeResult, Disposition
+from orderly.processes import handler as process_handler
 from orderly.processes.handler import ProcessHandler
 
 # --- bursts --------------------------------------------------------------------------------------
@@ -255,6 +256,20 @@ def take_a_dead_worker_for_a_success(set_):
     set_(ProcessHandler, "__call__", careless)
 
 
+def forget_what_a_dead_worker_had_named(set_):
+    """What was named done before a worker process died comes again."""
+    set_(process_handler, "name_untried", lambda messages, context: context.finished.clear())
+
+
+def take_all_that_a_dead_worker_had_for_named(set_):
+    """What a worker process had in hand when it died counts as named done."""
+
+    def generous(messages, context):
+        context.finished.update(message.queue_offset for message in messages)
+
+    set_(process_handler, "name_untried", generous)
+
+
 # --- pauses, seeks, leases -----------------------------------------------------------------------
 
 
@@ -387,6 +402,8 @@ PROGRAM_MUTATIONS = (
     give_up_beside_a_handler,
     stay_away,
     take_a_dead_worker_for_a_success,
+    forget_what_a_dead_worker_had_named,
+    take_all_that_a_dead_worker_had_for_named,
     hand_out_what_is_paused,
     forget_pauses_over_a_rebalance,
     never_seek_back,

@@ -21,7 +21,7 @@ from orderly.protocol.statistics import GetTopicStats
 from orderly.testing.fake.store import ReadStatus
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
-from tests.simulation.kept import Kept
+from tests.simulation.kept import End, Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
@@ -434,14 +434,23 @@ class Witness:
             self._generations.finished(call.process, home, call.queue)
             self.ledger.finished(call.process, (home, offset))
 
-    def handler_broke_off(self, call):
-        """A handler was cancelled, or its worker process ended: it says nothing."""
+    def handler_broke_off(self, call, *, named):
+        """A handler was cancelled, or its worker process ended: it gives no answer.
+
+        Args:
+            call: of that handler.
+            named: what it is done with counts: it was named done, to a parent that lives on.
+        """
         self._world.note(call.member, "breaks off a call of", call.queue)
-        self._running.remove(call)
+        if named:
+            self.handler_ends(call, End.FAILED_PARTLY)
+        else:
+            self._running.remove(call)
 
     def worker_killed(self, task):
         """A worker process was killed, with the handler that runs on `task`, if there is one."""
-        self._running = [call for call in self._running if call.task is not task]
+        for call in [call for call in self._running if call.task is task]:
+            self.handler_broke_off(call, named=not self._world.scenario.plain)
 
     def is_last_of_lane(self, message):
         """Whether nothing that is wanted is stored behind a message, in its lane."""

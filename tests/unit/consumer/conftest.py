@@ -8,7 +8,7 @@ import pytest
 
 from orderly.client.broker import PullResult, PullStatus
 from orderly.client.dialogues import performer
-from orderly.clock import now
+from orderly.clock import AwakeClock, now
 from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer import broker_threads
 from orderly.consumer.handler_caller import Caller
@@ -146,7 +146,14 @@ def patient(monkeypatch):
 
 
 @pytest.fixture
-def session(cluster):
+def awake():
+    clock = AwakeClock()
+    yield clock
+    clock.close()
+
+
+@pytest.fixture
+def session(cluster, awake):
     client = SimpleNamespace(
         client_id=ME,
         config=ClientConfig(namesrv="127.0.0.1:1"),
@@ -154,6 +161,7 @@ def session(cluster):
         routes=SimpleNamespace(get=cluster.route, cached=lambda topic: None),
         heartbeat=SimpleNamespace(heartbeat_now=cluster.heartbeat_now),
         schedule=Timers(),
+        awake=awake,
         behind_proxy=False,
     )
     config = ConsumerConfig(consume_from="first")

@@ -4,10 +4,11 @@ import pytest
 import structlog
 
 from orderly.config import ConsumerConfig
-from orderly.consumer import engine_watch, standstills
+from orderly.consumer import engine_watch
 from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.introspection import ConsumerInspector
 from orderly.ordering.explain import Why
+from tests.support.standstill import HandClock
 
 TRUST = 30  # seconds, lock_trust
 
@@ -28,11 +29,10 @@ class Engine:
 
 class Setting:
     def __init__(self, session, monkeypatch):
-        self.at = 1000.0
-        for module in (engine_watch, standstills):
-            monkeypatch.setattr(module, "now", lambda: self.at)
+        self.clock = HandClock(1000.0)
+        monkeypatch.setattr(engine_watch, "now", lambda: self.clock.at)
+        monkeypatch.setattr(session.client, "awake", self.clock)
         session.config = ConsumerConfig(lock_trust=TRUST)
-        session.standstills = standstills.Standstills(1.0)
         self.session, self.engine, self.failures = session, Engine(), []
         self.watch = EngineWatch(session, self.engine, self.failures.append)
         self.inspector = ConsumerInspector(session, engine=self.watch)
@@ -40,8 +40,8 @@ class Setting:
     def look(self, times=1):
         """Look once a second."""
         for _ in range(times):
-            self.at += 1
-            self.session.standstills.look()
+            self.clock.at += 1
+            self.clock.look()
             self.watch.round()
 
     @property
@@ -127,7 +127,7 @@ def test_a_standstill_of_the_process_is_no_evidence(setting, events):
     setting.engine.waits = True
     for _ in range(3):
         setting.look(5)
-        setting.at += 86_400
+        setting.clock.at += 86_400
     assert not setting.session.standing
     assert setting.watch.seconds < TRUST
     assert setting.health.live

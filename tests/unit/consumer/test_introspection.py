@@ -9,7 +9,7 @@ import structlog
 
 from orderly.clock import now
 from orderly.config import ClientConfig, ConsumerConfig
-from orderly.consumer import introspection, standstills
+from orderly.consumer import introspection
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds, held_queues, troubled
 from orderly.consumer.session import Outlook
 from orderly.ordering import owned_queue
@@ -20,6 +20,7 @@ from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import queue_reports
 from tests.support.messages import QUEUE, message
+from tests.support.standstill import HandClock, can_stand_still
 
 OUTLOOK = Outlook((QUEUE,), frozenset((QUEUE,)))
 
@@ -94,6 +95,21 @@ def test_a_handler_over_its_time_makes_it_dead(reason, insight, rebalancer, sess
     assert not health.live
     said = rf"{re.escape(str(held.queue))}: a handler has been running for 9\d\d s"
     assert re.match(said, health.reasons[0])
+
+
+@pytest.mark.parametrize("stands_still", [True, False])
+def test_a_handler_is_not_over_its_time_because_nothing_ran(
+    stands_still, insight, rebalancer, session, awake, monkeypatch
+):
+    rebalancer.round()
+    held = start_handler(session)
+    stand_still = can_stand_still(monkeypatch)
+    if stands_still:
+        awake.now()
+    stand_still(session.config.consume_timeout)
+    held.owned.lease = Lease(now(), 30.0)
+    assert Why.HANDLING in reasons(insight)
+    assert insight.health("running").live is stands_still
 
 
 class Running:
@@ -375,14 +391,14 @@ def test_of_a_queue_that_is_given_up_nobody_is_warned(ends, queue, warnings):
 @pytest.fixture
 def clock(monkeypatch, session):
     """A clock of the test, and a process that runs all the time."""
-    clock = SimpleNamespace(at=now())
-    for module in (introspection, standstills):
-        monkeypatch.setattr(module, "now", lambda: clock.at)
+    clock = HandClock(now())
+    monkeypatch.setattr(introspection, "now", lambda: clock.at)
+    monkeypatch.setattr(session.client, "awake", clock)
 
     def run(seconds):
         for _ in range(seconds):
             clock.at += 1
-            session.standstills.look()
+            clock.look()
 
     clock.run = run
     return clock
@@ -474,7 +490,7 @@ def test_a_process_that_stood_still_has_missed_no_pull(hold, session, clock):
     clock.run(10)
     clock.at += 1000
     assert health_of(session) == (True, ())
-    session.standstills.look()
+    clock.look()
     assert health_of(session) == (True, ())
     clock.run(25)
     assert not health_of(session)[0]

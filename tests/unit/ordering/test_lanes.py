@@ -431,11 +431,29 @@ def test_a_paced_key_can_be_paused_and_keeps_its_rate():
     assert (lanes.paced, lanes.wake_at) == (1, NOW + 2)
 
 
+def test_the_messages_of_a_batch_can_be_handed_out_alone_and_later_ones_not():
+    lanes = Lanes(bounded=True)
+    lanes.put([message(offset) for offset in range(8)], list("aababaaa"))
+    batch = lanes.take(3, NOW)
+    lanes.hand_out_alone(batch)
+    lanes.finish(batch, PUT_BACK, untried=offsets(batch))
+    lanes.finish(lanes.take(3, NOW), COMMIT)
+    batch = lanes.take(3, NOW)
+    lanes.hand_out_alone(batch)  # it dies again: it is the first, and the others stay apart
+    lanes.finish(batch, PUT_BACK)
+    handed_out = []
+    while (batch := lanes.take(3, NOW, 4)) is not None:
+        handed_out.append(offsets(batch))
+        lanes.finish(batch, COMMIT)
+    assert handed_out == [[0], [1], [3], [5, 6, 7]]
+
+
 class LanesMachine(RuleBasedStateMachine):
     """Random histories against plain sets.
 
     `unfinished` maps each offset to its key, `hand` each key to its offsets in hand, `work` each
-    key to its batch, `asleep` each key to when it wakes.
+    key to its batch, `asleep` each key to when it wakes, `alone_to` to the last message that is to
+    be handed out alone.
     """
 
     keys = st.sampled_from(["a", "b", None, 3])  # `KEYS` of them
@@ -458,6 +476,7 @@ class LanesMachine(RuleBasedStateMachine):
         self.stored, self.attempts, self.lane_tasks = set(), {}, {}
         self.rolled_back = set()
         self.paused = set()
+        self.alone_to = {}
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -529,6 +548,8 @@ class LanesMachine(RuleBasedStateMachine):
         taken = offsets(batch)
         assert taken
         most = size if self.hand.get(batch.key) else size * at_once
+        if taken[0] <= self.alone_to.get(batch.key, -1):
+            most = 1
         assert len(taken) <= most, "while something is kept, what one call gets"
         assert taken == self.waiting(batch.key)[: len(taken)], "in order, and none left out"
         for got in batch.messages:
@@ -553,6 +574,9 @@ class LanesMachine(RuleBasedStateMachine):
         taken = offsets(batch)
         named = st.sets(st.sampled_from(taken)) if taken else st.just(set())
         done, untried = data.draw(named), data.draw(named)
+        if taken and data.draw(st.booleans()):
+            self.lanes.hand_out_alone(batch)
+            self.alone_to[key] = max(self.alone_to.get(key, -1), taken[-1])
         wake_at = None if wait is None or disposition is Disposition.KEEP else self.now + wait
         self.lanes.finish(batch, disposition, finished=done, untried=untried, wake_at=wake_at)
         self._note(key, taken, disposition, done, untried)

@@ -17,6 +17,7 @@ import sys
 import threading
 import warnings
 
+from orderly.clock import AwakeClock
 from orderly.errors import LifecycleError
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to, request
@@ -27,6 +28,7 @@ listener = socket.create_server(("127.0.0.1", 0))
 address = "127.0.0.1:%d" % listener.getsockname()[1]
 lost = []
 pool = Connections(
+    awake=AwakeClock(),
     connect_timeout=2.0,
     max_frame=2**24,
     on_request=lambda *_: None,

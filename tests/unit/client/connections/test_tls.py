@@ -51,7 +51,7 @@ def serve():
 
 
 @pytest.fixture
-def dial(timeouts):
+def dial(timeouts, awake):
     """Open a connection by settings; closed after the test."""
     opened = []
 
@@ -60,6 +60,7 @@ def dial(timeouts):
             Connection(
                 address,
                 timeouts=timeouts,
+                awake=awake,
                 connect_timeout=connect_timeout,
                 max_frame=2**24,
                 on_request=lambda *_: None,
