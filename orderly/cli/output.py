@@ -13,7 +13,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +24,7 @@ from orderly.cli.terminal import discard_stdout, printable
 from orderly.errors import ConfigError
 from orderly.extras import install
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
-from orderly.monitoring.texts import Cell, Column, ColumnKind, duration
+from orderly.monitoring.texts import Cell, Column, ColumnKind, duration, utc
 
 F = TypeVar("F", bound=Callable[..., Any])
 # --- what was found
@@ -130,7 +129,7 @@ def plain(cell: Cell) -> str:
 
 def moment(seconds: float) -> str:
     """A time of day in UTC, for the heading of a display that is drawn again and again."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%SZ")
+    return utc(seconds).strftime("%H:%M:%SZ")
 
 
 # --- tables

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 
+from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, moment_of
+
+_FIRST, _LAST = moment_of(FIRST_MOMENT), moment_of(LAST_MOMENT)
 Cell = str | int | float | None
 """None: not known. A text is written as it is in any column."""
 
@@ -80,7 +83,11 @@ def key_command(verb: str, group: str, topic: str, key: str | int) -> str:
     return shlex.join(["orderly", "parked", verb, *words])
 
 
-def iso_time(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def utc(seconds: float) -> datetime:
+    """Seconds since the epoch as a time of the calendar: kept to it, whatever others claimed."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+
+
+def iso_time(seconds: float, to: str = "milliseconds") -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond or the second."""
+    return utc(seconds).isoformat(timespec=to).replace("+00:00", "Z")
