@@ -19,6 +19,7 @@ from orderly.cli.options import pairs
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
 from orderly.errors import ConfigError, EmbeddedBrokerError
+from orderly.foreign_text import shell_word
 from orderly.monitoring.texts import Column
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def _refuse_other(
             f"the broker {running.name!r} already runs, without {', '.join(other)}: name server"
             f" {running.namesrv}, data in {running.directory}, started in"
             f" {running.started_in or 'an unknown folder'}; start another broker with `--name"
-            f" NAME`, or stop that one: `orderly broker stop --name {running.name}`"
+            f" NAME`, or stop that one: `orderly broker stop --name {shell_word(running.name)}`"
         )
 
 

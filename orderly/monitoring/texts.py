@@ -6,11 +6,11 @@ What a column holds decides how its cells are written, on a terminal and in a re
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 
+from orderly.foreign_text import shell_word
 from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, moment_of
 
 _FIRST, _LAST = moment_of(FIRST_MOMENT), moment_of(LAST_MOMENT)
@@ -80,7 +80,7 @@ def key_command(verb: str, group: str, topic: str, key: str | int) -> str:
     names, options = [group, str(key)], ["-t", topic, *(["--int"] if isinstance(key, int) else [])]
     dashed = any(name.startswith("-") for name in names)
     words = [*options, "--", *names] if dashed else [*names, *options]
-    return shlex.join(["orderly", "parked", verb, *words])
+    return " ".join(("orderly parked", verb, *map(shell_word, words)))
 
 
 def utc(seconds: float) -> datetime:
