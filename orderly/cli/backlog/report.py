@@ -13,6 +13,7 @@ from orderly.cli.command import OrderlyCommand
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import say
 from orderly.durable_file import FOR_ALL, replacing
 from orderly.errors import ConfigError
 from orderly.extras import install
@@ -76,7 +77,7 @@ def report(
         click.echo(html.encode(), nl=False)
     else:
         write_whole(Path(out), html)
-        click.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}")
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
 
 
@@ -91,7 +92,7 @@ class _Sampling(Backlog):
     def take(self, scan: Scan) -> Snapshot:
         self._taken += 1
         if self._samples > 1:
-            click.echo(f"sample {self._taken} of {self._samples}", err=True)
+            say(f"sample {self._taken} of {self._samples}")
         return super().take(scan)
 
 
