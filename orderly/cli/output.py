@@ -11,6 +11,7 @@ import io
 import json
 import math
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -182,7 +183,7 @@ def _cell(text: str, column: Column, width: int, style: Style, *, heading: bool)
 
 # --- formats for programs
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets run
+_FORMULA = frozenset("=+-@")  # what begins with one of these, spreadsheets run
 
 
 def _json(answer: CommandOutput, _: Style) -> str:
@@ -217,8 +218,15 @@ def _csv(answer: CommandOutput, style: Style) -> str:
 def _field(cell: Cell) -> str:
     if not isinstance(cell, str):
         return plain(cell)
-    text = printable(cell)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    # In many countries a ";" begins the next cell, whatever the file's own separator.
+    return ";".join(
+        f"'{part}" if _is_formula(part) else part for part in printable(cell).split(";")
+    )
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run it: also behind blanks, and in wide characters."""
+    return unicodedata.normalize("NFKC", text.lstrip()[:1])[:1] in _FORMULA
 
 
 def _prometheus(answer: CommandOutput, _: Style) -> str:
