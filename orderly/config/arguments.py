@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from ipaddress import IPv6Address, ip_address
 from threading import TIMEOUT_MAX
 from typing import Any, TypeGuard
 
@@ -74,6 +75,7 @@ def check_port(name: str, value: object) -> None:
 
 DEFAULT_NAMESRV_PORT = 9876
 _PORT = re.compile(r"[0-9]{1,5}")
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/+")  # http://, and dns:/// as gRPC has it
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 # What a name or an address of a host may hold, once IDNA has written it in ASCII.
 _HOST = re.compile(r"[a-zA-Z0-9._-]+|\[?[0-9a-fA-F]*(:[0-9a-fA-F.]*){2,}(%[a-zA-Z0-9._-]+)?\]?")
@@ -108,7 +110,8 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
     """Split "host:port;host:port" (or commas) into addresses; the port defaults to 9876.
 
     Raises:
-        ConfigError: empty, or a port that is not a number from 1 to 65535.
+        ConfigError: empty, something else, or a port that is not a number from 1 to 65535; an IPv6
+            address must be in brackets. The text says what to write.
     """
     if not isinstance(namesrv, str):
         raise ConfigError(f"namesrv must be a str such as 'host:9876', not {namesrv!r}")
@@ -122,12 +125,33 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if not colon:
-        host, port = text, str(DEFAULT_NAMESRV_PORT)
-    if not (is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
-        raise ConfigError(f"{text!r:.80} is not a name server address; write host:port (namesrv)")
+    host, port = text, str(DEFAULT_NAMESRV_PORT)
+    if not text.endswith("]") and ":" in text:
+        host, _, port = text.rpartition(":")
+    bare = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    if bare or not (is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
+        raise ConfigError(f"{text!r:.80} is not a name server address; {_remedy(text)} (namesrv)")
     return f"{host}:{port}"
+
+
+def _remedy(text: str) -> str:
+    """What to write in place of what is no address."""
+    scheme = _SCHEME.match(text)
+    if scheme is not None:
+        return f"write host:port of its remoting port, without {scheme[0]}"
+    if _is_ipv6(text):
+        return f"write an IPv6 address in brackets, as [{text}]:{DEFAULT_NAMESRV_PORT}"
+    host, _, port = text.rpartition(":")
+    if _is_ipv6(host):
+        return f"write an IPv6 address in brackets, as [{host}]:{port}"
+    return "write host:port"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return isinstance(ip_address(text), IPv6Address)
+    except ValueError:
+        return False
 
 
 def is_host(text: str) -> bool:

@@ -7,7 +7,6 @@ unknown; it never counts as "nothing is parked".
 
 from __future__ import annotations
 
-import errno
 import json
 import time
 from base64 import b64encode
@@ -129,12 +128,11 @@ class Exported:
 def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
     """Write messages to a file that appears, or is replaced, when it is complete; returns how many.
 
+    Only its owner can read it. A link is replaced itself.
+
     Raises:
         OSError: it cannot be written, or is a device, for example; the file is unchanged.
     """
-    path = path.resolve()  # a link to it stays one
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a regular file")
     count = 0
     with replacing(path) as file:
         for message in messages:

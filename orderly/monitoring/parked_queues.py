@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from orderly.client import Client
 from orderly.client.dialogues import append_parked, performer
 from orderly.errors import ConfigError, OrderlyError, ProtocolError, RemotingError, RouteError
+from orderly.foreign_text import shell_word
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import (
     Dialogue,
@@ -290,6 +291,6 @@ def _not_parked(group: str, key: Key, unknown: Unknown) -> OrderlyError:
             f" could not be read ({error}); nothing was done"
         )
     return NotParked(
-        f"key {key!r} is not parked in group {group}: `orderly parked list {group}` shows the"
-        " parked keys; if the key is a number, give --int"
+        f"key {key!r} is not parked in group {group}: `orderly parked list {shell_word(group)}`"
+        " shows the parked keys; if the key is a number, give --int"
     )

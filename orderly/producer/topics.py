@@ -18,6 +18,7 @@ from orderly.client.admin import Admin
 from orderly.client.routes import Routes
 from orderly.config import check_topic
 from orderly.errors import ConfigError, OrderlyError, RouteError, TopicNotFound
+from orderly.foreign_text import shell_word
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.protocol.topics import MessageType
 from orderly.selectors.choice import Queues
@@ -170,9 +171,9 @@ class Topics:
         except TopicNotFound as error:
             raise TopicNotFound(
                 f"no running broker has the topic {topic!r}: check the name, or create it with"
-                f" `orderly topic create {topic}`. The producer does not let the broker create it,"
-                " because the broker would choose the number of queues, and keys keep their order"
-                " only while that number stays the same",
+                f" `orderly topic create {shell_word(topic)}`. The producer does not let the broker"
+                " create it, because the broker would choose the number of queues, and keys keep"
+                " their order only while that number stays the same",
                 code=error.code,
                 remark=error.remark,
                 address=error.address,

@@ -26,6 +26,7 @@ from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import settings
 from orderly.testing.jars import Progress, fetch_jars, listed_jars
 from orderly.testing.java import find_java
+from orderly.testing.loopback import changed_classes
 from orderly.testing.ports import on_free_ports
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -347,6 +348,9 @@ class Site:
         (conf / f"{role}.conf").write_text(settings.as_text(properties, main=main))
 
         def command(jars: Sequence[Path]) -> list[str]:
+            for file, content in changed_classes(main, jars).items():
+                (conf / file).parent.mkdir(parents=True, exist_ok=True)
+                (conf / file).write_bytes(content)
             return settings.java_command(self._java, main, jars, home, self._java_options)
 
         server = LocalServer(name, command, self.jars, home, home / f"{role}.out")

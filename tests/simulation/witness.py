@@ -398,6 +398,18 @@ class Witness:
             text = f"{member}: {message.sharding_key}"
             self._kernel.fail(Broken("handled while its key was paused", text))
 
+    def _check_content(self, message, home):
+        """A handler gets what was sent, on whatever way it comes."""
+        if home.topic != TOPIC:
+            return
+        sent = self._truth.message(home, message.queue_offset)
+        got, stored = (
+            (type(each), each.flag, each.raw_body, each.message_id) for each in (message, sent)
+        )
+        if got != stored:
+            text = f"{message.queue_offset} of {home}: {got}, sent was {stored}"
+            self._kernel.fail(Broken("another content", text))
+
     def _check_dead(self, member, queue, messages, context):
         """A member that knows that a dead letter is stored does not handle that message again."""
         for message in () if context.replayed or queue in self.commits.reset else messages:
@@ -606,6 +618,7 @@ class Witness:
         queue, place = message.queue, self.place(member.process, message)
         home, offset = place
         call.homes[offset] = home
+        self._check_content(message, home)
         self._world.note(member, "replays" if replayed else "handles", offset, "of", home)
         self.calls[place] += 1
         in_hand = self.kept.handled(call, offset)
