@@ -78,7 +78,7 @@ SENTENCES: Mapping[str, str] = {
     "queue.start_unknown": "the queue's offset was not read; it is tried again",
     "queue.suspended": "the queue waits {seconds} s",
     "queue.full": "the cache is full of messages that are not committed",
-    "queue.span_reached": "the queue waits for one key that is {span} offsets behind the others",
+    "queue.span_reached": "nothing more of the queue is pulled: {limit}",
     "queue.given_up": "the queue is given up",
     "queue.release_waits": "the queue is released when its handler ends, which has been running"
     " for {handler_running_seconds} s",

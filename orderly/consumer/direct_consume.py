@@ -17,6 +17,7 @@ from orderly.consumer.statistics import ReturnType
 from orderly.errors import LifecycleError
 from orderly.log import error_text, where
 from orderly.model import ReceivedMessage
+from orderly.ordering.lane import Turn
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.members import DirectOutcome, DirectResult
 
@@ -62,7 +63,7 @@ class DirectConsumption:
         call = DirectCall(named)
         key = self._session.key(named) if held.owned.by_key else None
         with held.lock:
-            held.owned.send_lane_task(key, call)
+            held.owned.want_turn(key, Turn(call))
         self._ready(held)
         try:
             return _result(call.wait(_PATIENCE), redact=self._session.redacts)

@@ -22,8 +22,8 @@ from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
 from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
-from orderly.ordering.lanes import Lane
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.lane import Lane
+from orderly.ordering.owned_queue import Limit, OwnedQueue
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.members import (
     QueueInfo,
@@ -245,9 +245,9 @@ def _expires(explanation: Explanation) -> str:
 
 def _full(explanation: Explanation) -> str:
     return (
-        f"{explanation.queue}: nothing more is pulled: {explanation.keys_suspended} of"
-        f" {explanation.keys} keys wait after a failure, and it is {explanation.span} offsets ahead"
-        " of its lowest unfinished message"
+        f"{explanation.queue}: nothing more is pulled: {explanation.limit};"
+        f" {explanation.keys_suspended} of its {explanation.keys} keys wait after a failure,"
+        f" {explanation.keys_paused} are paused by the program"
     )
 
 
@@ -424,7 +424,16 @@ def _longest_first(pair: tuple[MessageQueue, QueueReport]) -> tuple[float, Messa
     return -max(report.failing_for or 0.0, running or 0.0), queue
 
 
-# --- queues that are consumed ahead as far as may be, and wait for one key ------------------------
+# --- queues of which nothing more is pulled, for they have left as much unfinished as they may ----
+
+
+_HINTS = {
+    Limit.SPAN: "this key is too far behind the others: look at its handler; if the program paused"
+    " the key, resume it",
+    Limit.KEYS: "look at why so many keys wait: they fail, or their handler is slow",
+    Limit.OFFSETS: "look at why so many messages wait: keys fail, or their handler is slow",
+    Limit.PAUSED: "resume some of these keys (`resume_key`), or park them",
+}
 
 
 class SpanEnds:
@@ -439,9 +448,9 @@ class SpanEnds:
         self._waiting: frozenset[HeldQueue] = frozenset()
 
     def log_new(self) -> None:
-        """Warn of each queue that came to its span's end since the last call.
+        """Warn of each queue that came to such a limit since the last call.
 
-        Once, until it is pulled again: it is pulled again when half of the span is worked off.
+        Once, until it is pulled again: it is pulled again when half of that is worked off.
         """
         waiting = set()
         for held in self._session.held():
@@ -456,7 +465,7 @@ class SpanEnds:
         with held.lock:
             owned = held.owned
             still = owned.throttled and held in self._waiting
-            if owned.dropped is None and (owned.at_span_end or still):
+            if owned.dropped is None and (owned.limit_reached is not None or still):
                 return explain(owned, now())
         return None
 
@@ -469,5 +478,6 @@ def _warn(held: HeldQueue, found: Explanation) -> None:
         attempt=found.attempt,
         span=found.span,
         why=found.why.name,
-        hint="one key is too far behind the others (max_span): look at its handler",
+        limit=found.limit,
+        hint=None if found.limit is None else _HINTS[Limit(found.limit)],
     )

@@ -25,7 +25,7 @@ from orderly.ordering.broker_calls import WRITES, Answer, Call, Dialogue, conver
 from orderly.ordering.context import QueueOwnership
 from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.lru import put_latest
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.start import FormerPosition
@@ -150,19 +150,6 @@ def _new_event() -> threading.Event:
     return threading.Event()
 
 
-@dataclass(slots=True)
-class KeyToPark:
-    """A key that an operator wants parked: at its lane's next turn, instead of being handled.
-
-    Attributes:
-        by: who asks, for people.
-        refusal: why it was not parked, or None.
-    """
-
-    by: str
-    refusal: str | None = None
-
-
 @dataclass(slots=True, eq=False)
 class HeldQueue:
     """One queue this consumer holds, with its locks.
@@ -180,7 +167,6 @@ class HeldQueue:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
-        to_park: keys that operators want parked; see `KeyToPark`.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
@@ -210,7 +196,6 @@ class HeldQueue:
     failed_releases: int = 0
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
-    to_park: dict[Hashable, KeyToPark] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
@@ -233,7 +218,7 @@ class HeldQueue:
 
     def sets_aside(self, key: Hashable) -> bool:
         """Whether messages of a key go to the park queue, and not to the handler."""
-        return self.owned.parking.parked(key) or key in self.to_park
+        return self.owned.parking.parked(key)
 
 
 @dataclass(slots=True)
@@ -259,8 +244,9 @@ class Session:
         store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
-        rate_wait: how long `max_rate` holds the next message back (seconds).
-        rate_spend: counts messages that are handled in a lane task against `max_rate`.
+        rate_admit: whether one message that a lane task is about to handle may begin by
+            `max_rate`; if not, what it is given is called once it may.
+        rate_settle: returns so many such permits that nobody used.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
@@ -297,8 +283,8 @@ class Session:
         )
         self.attention: Callable[[], None] = lambda: None
         self.interrupt: Callable[[HeldQueue], None] = lambda _: None
-        self.rate_wait: Callable[[], float] = lambda: 0.0
-        self.rate_spend: Callable[[int], None] = lambda _: None
+        self.rate_admit: Callable[[Callable[[], None]], bool] = lambda _: True
+        self.rate_settle: Callable[[int], None] = lambda _: None
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.lanes import Lane
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import NOT_OURS, OwnedQueue
 
 
@@ -31,7 +31,7 @@ class Why(StrEnum):
     SUSPENDED = "suspended: a handler asked to wait"
     NO_KEY = "the key function fails: the key of the next message is not known"
     TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
-    SPAN_END = "consumed ahead up to max_span: it waits for its lowest unfinished message"
+    SPAN_END = "nothing more is pulled until unfinished messages are done"
     UNCOMMITTED = "flow-controlled: the cache is full of uncommitted messages; only a COMMIT helps"
     WAITING = "messages wait for a worker thread"
     FLOW_CONTROLLED = "flow-controlled: enough is cached; consuming reopens it"
@@ -59,8 +59,9 @@ class Explanation:
         keys: how many keys have unfinished messages here (order by queue: 1 at most).
         keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
-        at_span_end: True if pulling waits there for that message, in any state of the queue.
-        full_of_waiting: True if it waits there and most of those keys are suspended.
+        at_span_end: True if a limit keeps it from being pulled further, in any state of the queue.
+        limit: which one, as a clause; None: none does.
+        full_of_waiting: True if one does, and most of those keys are suspended or paused.
         key_error: type and text of the key function's error for the next message, if it fails.
         keys_parked: keys that wait in the park topic until somebody releases them.
         too_large: why the next message cannot be pulled: its reply is larger than max_frame.
@@ -82,6 +83,7 @@ class Explanation:
     keys_suspended: int = 0
     span: int = 0
     at_span_end: bool = False
+    limit: str | None = None
     full_of_waiting: bool = False
     key_error: str | None = None
     keys_parked: int = 0
@@ -93,18 +95,21 @@ class Explanation:
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
-        full = ", pulling is flow-controlled" if self.flow_controlled else ""
-        ahead = ", consumed ahead up to max_span" if self._ends else ""
+        full = ", pulling is flow-controlled" if self.flow_controlled and not self.limit else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
         failed = "" if self.error is None else f": {self.error}"
-        more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}{failed}"
-        return f"{self.queue}: {self.why}{more}"
+        more = f"{span}{full}{self._ends}{parked}{paused}{self._expires}{self._no_key}{large}"
+        return f"{self.queue}: {self.why}{more}{failed}"
 
     @property
-    def _ends(self) -> bool:
-        return self.at_span_end and self.why is not Why.SPAN_END
+    def _ends(self) -> str:
+        if self.limit is None:
+            return ""
+        return (
+            f": {self.limit}" if self.why is Why.SPAN_END else f", nothing is pulled: {self.limit}"
+        )
 
     @property
     def _expires(self) -> str:
@@ -122,7 +127,7 @@ class Explanation:
 def explain(owned: OwnedQueue, now: float) -> Explanation:
     """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
     why, seconds = _reason(owned, now)
-    lane = owned.messages.lowest_lane
+    lane, limit = owned.messages.lowest_lane, owned.limit_reached
     return Explanation(
         owned.queue,
         why,
@@ -135,7 +140,8 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         keys=len(owned.messages),
         keys_suspended=owned.messages.suspended,
         span=owned.span,
-        at_span_end=owned.at_span_end,
+        at_span_end=limit is not None,
+        limit=None if limit is None else str(limit),
         full_of_waiting=owned.full_of_waiting,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
@@ -175,7 +181,7 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.NO_KEY, None
     if owned.too_large is not None and not owned.messages.count:
         return Why.TOO_LARGE, None
-    if owned.at_span_end:
+    if owned.limit_reached is not None:
         return Why.SPAN_END, None
     return _held_back(owned, now) or (_supply(owned), None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.lanes import Lane
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.parked_key import ParkedKey
 
@@ -89,6 +89,31 @@ def _explain(
 def _parked(queue: MessageQueue, parked: ParkedKey) -> KeyExplanation:
     why, many = KeyWhy.PARKED, parked.messages
     return KeyExplanation(queue, parked.key, why, None, parked.next, None, 0, many)
+
+
+def why_no_turn(owned: OwnedQueue, key: Hashable, now: float, *, errand: bool) -> str:
+    """Say what a lane task waits for, in a clause. The caller guards `owned`.
+
+    Args:
+        owned: the queue.
+        key: whose lane it is.
+        now: seconds.
+        errand: it calls no handler.
+    """
+    lane = owned.messages.lane_of(key)
+    if lane is not None and lane.since is not None:
+        if owned.messages.on_errand(lane):
+            return "another command about the key is carried out"
+        return f"a handler call with the key is running ({now - lane.since:.0f} s)"
+    if errand:
+        fetching = lane is not None and lane.needs_refill
+        other = "a command about another key of the queue is asking the broker"
+        return "the bodies of its messages are pulled from the broker again" if fetching else other
+    if owned.paused:
+        return "the program has paused the queue, so the handler may not be called"
+    if lane is not None and lane.paused:
+        return "the program has paused the key, so the handler may not be called"
+    return f"no worker is free ({owned.messages.running} handler calls of this queue are running)"
 
 
 def _reason(lane: Lane, now: float) -> tuple[KeyWhy, float | None]:
