@@ -450,7 +450,7 @@ class OrderlyConsumer:
     @property
     def paused_keys(self) -> frozenset[Hashable]:
         """The keys that are paused, whether or not messages of them are here."""
-        return self._session.paused_keys
+        return frozenset(self._session.paused_keys)
 
     def explain(self) -> tuple[Explanation, ...]:
         """Say what each queue of the subscribed topics is doing or waiting for, sorted by queue.

@@ -253,7 +253,7 @@ class Session:
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
-        paused_keys: the same of keys, in all queues. Replaced, never changed.
+        paused_keys: the same of keys, in all queues. Changed in place: a program may pause many.
         closing: True from the moment on at which nothing must be taken any more.
         outlook: by topic, what the last round saw. Replaced, never changed.
         untaken: what keeps queues of ours from being taken. The rebalancer's; others only look.
@@ -293,7 +293,7 @@ class Session:
         self.store_together = store_together
         self.statistics = Statistics()
         self.paused: frozenset[MessageQueue] = frozenset()
-        self.paused_keys: frozenset[Hashable] = frozenset()
+        self.paused_keys: set[Hashable] = set()
         self.closing = False
         self.outlook: dict[str, Outlook] = {}
         self.untaken: dict[MessageQueue, Untaken] = {}
@@ -362,7 +362,7 @@ class Session:
     def set_key_paused(self, key: Hashable, *, paused: bool) -> list[HeldQueue]:
         """Note whether a key is paused; returns the queues held in which it may have messages."""
         with self._lock:
-            self.paused_keys = self.paused_keys | {key} if paused else self.paused_keys - {key}
+            (self.paused_keys.add if paused else self.paused_keys.discard)(key)
             return [self._held[q] for q in sorted(self._held) if self._held[q].owned.by_key]
 
     def remove(self, held: HeldQueue) -> None:

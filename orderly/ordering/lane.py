@@ -30,6 +30,7 @@ class Turn(NamedTuple):
 
 
 NO_TURNS: Sequence[Turn] = ()
+NONE_LATER: deque[int] = deque()  # most lanes keep all bodies, and a deque takes 760 bytes
 
 
 class Lane:
@@ -84,8 +85,8 @@ class Lane:
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.messages = ProcessQueue()
-        self.later: deque[int] = deque()
-        self.tried: dict[int, int] = {}
+        self.later = NONE_LATER  # it is never changed: see `_own_later`
+        self.tried: dict[int, int] | None = None  # few have one
         self.stored: float | None = None
         self.turns: Sequence[Turn] = NO_TURNS  # few lanes ever have one
         self.since: float | None = None
@@ -134,7 +135,7 @@ class Lane:
         head = self.messages.head
         if head is not None:
             return head.reconsume_times
-        return self.tried.get(self.later[0], 0) if self.later else 0
+        return self.tried.get(self.later[0], 0) if self.tried and self.later else 0
 
     @property
     def oldest(self) -> float | None:
@@ -146,14 +147,22 @@ class Lane:
         """Keep only the offset of a message that came."""
         if not self.later:
             self.stored = message.store_time
-        self.later.append(message.queue_offset)
+        self._own_later.append(message.queue_offset)
+
+    @property
+    def _own_later(self) -> deque[int]:
+        """The offsets without bodies, to be added to."""
+        if self.later is NONE_LATER:
+            self.later = deque()
+        return self.later
 
     def drop_body(self) -> ReceivedMessage:
         """Keep only the offset of its last pending message, and how often that was tried."""
         message = self.messages.drop_last()
-        self.later.appendleft(message.queue_offset)
+        self._own_later.appendleft(message.queue_offset)
         self.stored = message.store_time
         if message.reconsume_times:
+            self.tried = self.tried or {}
             self.tried[message.queue_offset] = message.reconsume_times
         return message
 
@@ -169,7 +178,8 @@ class Lane:
 
     def _leave_later(self) -> int | None:
         self.stored = None
-        return self.tried.pop(self.later.popleft(), None)
+        offset = self.later.popleft()
+        return self.tried.pop(offset, None) if self.tried else None
 
     @property
     def ready(self) -> bool:

@@ -115,7 +115,7 @@ def _split(per_queue: int, of_topic: int | None, queues: int) -> int:
 
 
 MAX_DEFERRED = 100_000  # messages known by offset only: a state record holds ten times as many
-MAX_KEYS = 20_000  # with something unfinished: one that waits without a body takes about 2 KB
+MAX_KEYS = 20_000  # with something unfinished: one that waits without a body takes about 1.3 KB
 MAX_PAUSED = (
     100_000  # unfinished messages of paused keys, beside these: they are nobody else's room
 )

@@ -83,7 +83,7 @@ def overtake_what_is_deferred(set_):
 
     def put(self, lane, message):
         if lane.messages.count >= 2:
-            lane.later.append(message.queue_offset)
+            lane.defer(message)
             self.deferred += 1
         else:
             lane.messages.put((message,))

@@ -18,7 +18,7 @@ def forget_paused_keys_over_a_rebalance(set_):
     add = Session.add
 
     def forgetful(self, owned, subscription, memory=None):
-        paused, self.paused_keys = self.paused_keys, frozenset()
+        paused, self.paused_keys = self.paused_keys, set()
         try:
             return add(self, owned, subscription, memory)
         finally:
@@ -42,11 +42,6 @@ def call_nobody_in_line(set_):
     set_(RateGate, "_call_next", lambda self: None)
 
 
-def release_without_permits(set_):
-    """Messages of a parked key that is released wait for no permit."""
-    set_(RateGate, "admit", lambda self, go_on: True)
-
-
 def forget_the_pace_after_a_release(set_):
     """A key that was released goes on at once, whatever its rate is."""
     set_(OwnedQueue, "give_back", lambda self, batch, now: self.messages.give_back(batch))
@@ -63,7 +58,6 @@ STEERING_MUTATIONS = (
     resume_no_key,
     never_hold_a_consumer_back,
     call_nobody_in_line,
-    release_without_permits,
     forget_the_pace_after_a_release,
     forget_the_pace_of_a_key,
 )
