@@ -104,7 +104,8 @@ SENTENCES: Mapping[str, str] = {
     "offset.save_refused": "the offset was not saved; the next owner gets some messages again",
     "offset.set_by_hand": "the program set the offset to {seek_to}",
     "offset.reset_by_broker": "an operator reset the offset to {reset_to}",
-    "offset.illegal": "the broker does not have offset {refused}; the queue goes on at {correct}",
+    "offset.illegal": "the broker does not read on at {refused} (an operator reset the offset, or"
+    " messages are gone); the queue goes on at {correct}",
     "offset.illegal_for_former_owner": "the offset was reset to {correct} after the release",
     "offset.set_by_another": "the committed offset was changed from outside to {start}",
     "offset_file.damaged": "the offset file {file} is damaged; its backup is used",

@@ -435,8 +435,14 @@ class Puller:
             held = again  # a pull of our former ownership got the answer for the present one
         with held.lock:
             before, ahead = held.owned.next_pull, held.owned.finished_ahead
-            changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
-        if changed:
+            there = reset and held.owned.stands_at(correct)
+            changed = not there and held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
+        if there:  # a reset to where it is, told late: nothing changes
+            with held.lock:
+                held.owned.pull_failed()
+            retry = self._session.config.pull_retry
+            self._session.client.schedule.after(retry, partial(self.start, held))
+        elif changed:
             held.log.warning(
                 "offset.illegal",
                 refused=before,

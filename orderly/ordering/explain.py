@@ -60,7 +60,6 @@ class Explanation:
         keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
         at_span_end: True if a limit keeps it from being pulled further, in any state of the queue.
-        limit: which one, as a clause; None: none does.
         full_of_waiting: True if one does, and most of those keys are suspended or paused.
         key_error: type and text of the key function's error for the next message, if it fails.
         keys_parked: keys that wait in the park topic until somebody releases them.
@@ -69,6 +68,7 @@ class Explanation:
         expires_in: seconds after which the broker can delete the lowest unfinished message; None:
             less than half of its retention is over.
         error: NOT_TAKEN: what failed at the last attempt to take the queue; None: it was not tried.
+        limit: which limit keeps it from being pulled further, as a clause; None: none does.
     """
 
     queue: MessageQueue
@@ -83,7 +83,6 @@ class Explanation:
     keys_suspended: int = 0
     span: int = 0
     at_span_end: bool = False
-    limit: str | None = None
     full_of_waiting: bool = False
     key_error: str | None = None
     keys_parked: int = 0
@@ -91,6 +90,7 @@ class Explanation:
     expires_in: float | None = None
     keys_paused: int = 0
     error: str | None = None
+    limit: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -141,13 +141,13 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         keys_suspended=owned.messages.suspended,
         span=owned.span,
         at_span_end=limit is not None,
-        limit=None if limit is None else str(limit),
         full_of_waiting=owned.full_of_waiting,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
         too_large=owned.too_large,
         expires_in=owned.expires_in(now),
         keys_paused=owned.messages.paused,
+        limit=None if limit is None else str(limit),
     )
 
 

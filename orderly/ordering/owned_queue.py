@@ -504,6 +504,14 @@ class OwnedQueue:
         self._advance()
         return missing
 
+    def stands_at(self, offset: int) -> bool:
+        """True if it is there already, with nothing cached or finished ahead: no need to restart.
+
+        Nor must it: an `assigned` hook that seeks would be called again and again.
+        """
+        there = self.offset == self.next_pull == offset and not self.finished_ahead
+        return there and self.dropped is None
+
     def restart_at(self, offset: int, reason: Drop) -> bool:
         """Give the queue up and start it again at `offset`; discard all else.
 
