@@ -210,6 +210,7 @@ def sentence(event: Mapping[str, Any]) -> str:
     text = SENTENCES[name].format_map(fields) if name in SENTENCES else name
     left = [each for each in _CAUSES if each in fields and each not in fields.used]
     why = f": {fields[left[0]]}" if left else ""
+    why += f"; it is not given up yet: {fields['not_yet']}" if "not_yet" in fields else ""
     hint = f"; {fields['hint']}" if "hint" in fields else ""
     return f"{text}{why}{hint} ({', '.join((*_where(fields), name))})"
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from orderly.clock import now
 from orderly.consumer.group_order_check import GroupOrderCheck
@@ -35,6 +36,7 @@ from orderly.protocol.members import (
 )
 from orderly.protocol.parked_key import ParkedKey
 
+_Explained = TypeVar("_Explained", Explanation, KeyExplanation)
 _MIB = 1024 * 1024
 _NOT_READY = frozenset({Why.NOT_LOCKED, Why.NOT_TAKEN, Why.LOCK_LOST})
 
@@ -88,7 +90,8 @@ class ConsumerInspector:
 
     def _explain(self, held: HeldQueue) -> Explanation:
         with held.lock:
-            return explain(held.owned, now())
+            found = explain(held.owned, now())
+        return _with_last_try(held, found, found.key if held.owned.by_key else None)
 
     def _hung_calls(self) -> list[RunningCall]:
         limit = self._session.config.handler_timeout
@@ -110,7 +113,8 @@ class ConsumerInspector:
             if held.owned.by_key:
                 with held.lock:
                     keys = [_key_seen_hanging(e, hung) for e in explain_keys(held.owned, now())]
-                found += sorted(keys, key=lambda e: e.offset)[:limit]
+                first = sorted(keys, key=lambda e: e.offset)[:limit]
+                found += [_with_last_try(held, e, e.key) if _waits(e) else e for e in first]
         return tuple(found)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
@@ -265,6 +269,18 @@ def _key_seen_hanging(
     return replace(explanation, why=KeyWhy.HUNG) if hangs else explanation
 
 
+def _waits(explanation: KeyExplanation) -> bool:
+    return explanation.why is KeyWhy.SUSPENDED
+
+
+def _with_last_try(held: HeldQueue, explained: _Explained, key: Hashable) -> _Explained:
+    """Say how the message that is named was tried last, and why it is not given up yet."""
+    failing = None if explained.offset is None else held.failures.of(key, explained.offset)
+    if failing is None:
+        return explained
+    return replace(explained, last_try=failing.fingerprint.text, because=failing.because)
+
+
 def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
     return QueueHealth(
         explanation.queue,
@@ -391,6 +407,7 @@ def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
         failing_for=None if failing is None else now - failing.since,
         fingerprint=None if failing is None else failing.fingerprint.digest,
         reason=None if failing is None else failing.fingerprint.text,
+        because=None if failing is None else failing.because,
         seconds=seconds,
         parked=explained.keys_parked,
     )

@@ -93,6 +93,7 @@ class Parker:
         if refusal is not None:
             config = self._session.config
             seconds = min(config.max_suspend, config.longest_suspend)
+            held.failures.waits(batch.key, refusal)
             known = _known(messages, failures)
             held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
             return seconds

@@ -28,7 +28,7 @@ class Why(StrEnum):
     RATE_LIMITED = "the rate limit is reached (max_rate, max_rate_per_key)"
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
-    SUSPENDED = "suspended: a handler asked to wait"
+    SUSPENDED = "suspended: it waits for its next try"
     NO_KEY = "the key function fails: the key of the next message is not known"
     TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
     SPAN_END = "nothing more is pulled until unfinished messages are done"
@@ -69,6 +69,9 @@ class Explanation:
             less than half of its retention is over.
         error: NOT_TAKEN: what failed at the last attempt to take the queue; None: it was not tried.
         limit: which limit keeps it from being pulled further, as a clause; None: none does.
+        last_try: of its lowest unfinished message, how the last try ended that did not finish it:
+            the class and place of what was raised, or the answer. Nothing of the message is in it.
+        because: why that message is not given up, or not parked, yet; None: nobody judges it.
     """
 
     queue: MessageQueue
@@ -91,6 +94,8 @@ class Explanation:
     keys_paused: int = 0
     error: str | None = None
     limit: str | None = None
+    last_try: str | None = None
+    because: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -101,7 +106,8 @@ class Explanation:
         large = "" if self.too_large is None else f", {self.too_large}"
         failed = "" if self.error is None else f": {self.error}"
         more = f"{span}{full}{self._ends}{parked}{paused}{self._expires}{self._no_key}{large}"
-        return f"{self.queue}: {self.why}{more}{failed}"
+        tried = tried_text(self.last_try, self.because)
+        return f"{self.queue}: {self.why}{more}{failed}{tried}"
 
     @property
     def _ends(self) -> str:
@@ -122,6 +128,12 @@ class Explanation:
         if self.key_error is None or self.offset is None:
             return ""
         return f", the key function failed at offset {self.offset + self.span}: {self.key_error}"
+
+
+def tried_text(last_try: str | None, because: str | None) -> str:
+    """How the last try ended, and why no policy applies yet, as the end of a sentence."""
+    tried = "" if last_try is None else f", last try: {last_try}"
+    return tried + ("" if because is None else f", not given up yet: {because}")
 
 
 def explain(owned: OwnedQueue, now: float) -> Explanation:
