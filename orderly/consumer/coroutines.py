@@ -222,7 +222,7 @@ class Coroutines(Engine):
         if batch.lane_task is not None:
             await self._run_lane_task(held, batch, batch.lane_task)
         elif held.sets_aside(batch.key):
-            await _in_thread(self._set_aside, held, batch)
+            await _in_thread(self._finisher.set_aside, held, batch)
         elif not held.owned.suspects.careful:
             await self._handle(held, batch)
         elif await _in_thread(self._suspect_runs.open, held, batch):

@@ -160,11 +160,6 @@ class Engine(ABC):
             self.parker.saw(batch.key, moment)
         return batch
 
-    def _set_aside(self, held: HeldQueue, batch: Batch) -> None:
-        """Park what the key has in hand; a suspect is not tried then, and its turn is over."""
-        self._finisher.set_aside(held, batch)
-        self._suspect_runs.leave(held)
-
     def _end_lane_task(self, held: HeldQueue, batch: Batch) -> None:
         with held.lock:
             paced = held.owned.give_back(batch, now())
@@ -262,7 +257,7 @@ class Worker(Engine):
         if batch.lane_task is not None:
             self._run_lane_task(held, batch, batch.lane_task)
         elif held.sets_aside(batch.key):
-            self._set_aside(held, batch)
+            self._finisher.set_aside(held, batch)
         elif not held.owned.suspects.careful:
             self._handle(held, batch)
         elif self._suspect_runs.open(held, batch):

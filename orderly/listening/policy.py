@@ -254,7 +254,7 @@ class Events:
             in_place=in_place,
             finding=None if verdict is None else verdict.finding.name,
             because=None if verdict is None else verdict.reason.name,
-            not_yet=None if verdict is None or in_place else verdict.reason.value,
+            not_yet=None if verdict is None else verdict.reason.value,
             exc_info=failed.error,
         )
 
@@ -503,7 +503,7 @@ class FailurePolicy:
         seconds = _allowed(delivery, seconds)
         case.trying.retrying = soon is not None
         case.trying.waited += seconds if soon is not None else 0.0
-        if case.verdict is not None and soon is None:
+        if case.verdict is not None:
             delivery.context.because = case.verdict.reason.value
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)

@@ -119,7 +119,7 @@ def test_why_a_key_is_not_parked_yet(producer, topic, start_member, client, grou
         consumer, _ = start_member(fails, order="key", suspend=20.0)
         waiting = becomes(consumer, sent.queue, Why.SUSPENDED)
     because = VerdictReason.TOO_EARLY.value
-    retry = [e for e in logs if e["event"] == "message.retry" and not e["in_place"]][0]
+    retry = next(e for e in logs if e["event"] == "message.retry")
     assert (retry["because"], retry["not_yet"]) == ("TOO_EARLY", because)
     assert because in sentence(retry)
     assert waiting.because == because

@@ -10,6 +10,7 @@ from orderly.consumer.parking import Parker
 from orderly.consumer.replay import Replay
 from orderly.consumer.workers import Worker
 from orderly.ordering import ownership, parking
+from orderly.ordering.lane import Batch
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.parking import NOTHING_PARKED, KeyIndex, ParkedKeys, ParkedPlace, ParkingState
 from orderly.protocol.park_record import Verb
@@ -222,18 +223,18 @@ def count_again_what_is_parked_again(set_):
 
 def add_beside_the_handler(set_):
     """An operator's key is parked while the handler has messages of it."""
-    go_on = Adding._go_on
+    send = Adding.send
 
     def careless(self):
-        wants = go_on(self)
-        lanes = self._held.owned.messages
-        lane = lanes.lane_of(self._command.key)
-        if wants and lane.since is not None:
-            lane.since = None
-            lanes._settle(lane)
-        return wants
+        held, key = self._held, self._command.key
+        with held.lock:
+            lane, parked = held.owned.messages.lane_of(key), held.owned.parking.parked(key)
+            busy = lane is not None and lane.messages.in_hand and not parked
+        if busy:
+            self._parker.park_by_hand(held, Batch(lane, ()), self._command.by)
+        send(self)
 
-    set_(Adding, "_go_on", careless)
+    set_(Adding, "send", careless)
 
 
 def never_add(set_):

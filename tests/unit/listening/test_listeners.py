@@ -253,7 +253,7 @@ def test_each_failure_is_an_event_that_says_what_follows(make, events):
         "TOO_EARLY",
     )
     assert len(event["fingerprint"]) == 16
-    assert [e["not_yet"] for e in events] == [None, VerdictReason.TOO_EARLY.value]
+    assert [e["not_yet"] for e in events] == [VerdictReason.TOO_EARLY.value] * 2
     assert context.because == VerdictReason.TOO_EARLY.value
 
 
