@@ -65,13 +65,15 @@ class Adding(CommandTask):
 
     def steps(self) -> TaskSteps:
         """Park what is there; what fails is done again."""
+        self._in_turn = True
         try:
             self._park()
         except OrderlyError as error:
             self._trouble = str(error)
-            self._ending.warn("command.interrupted", error=str(error))
+            if self._held.owned.dropped is None:
+                self._ending.warn("command.interrupted", error=str(error))
         finally:
-            self._waiting = False
+            self._waiting = self._in_turn = False
         yield from ()  # no handler is called
 
     def _go_on(self) -> bool:

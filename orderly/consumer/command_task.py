@@ -45,6 +45,7 @@ class CommandTask(ABC):
         self._queue = ParkQueue(session, held)
         self._ending = Ending(session, held, self._queue, command)
         self._waiting = False
+        self._in_turn = False
         self._ready = ready
         self._turn_wanted = Turn(self, errand, with_bodies)
         self._wanted_at = 0.0
@@ -88,8 +89,7 @@ class CommandTask(ABC):
 
     def _why_waiting(self) -> str | None:
         """What keeps it from its turn, or None: nothing; the queue's lock is held."""
-        if not self._waiting or self._held.owned.dropped is not None:
+        errand = self._turn_wanted.errand
+        if not self._waiting or (errand and self._in_turn) or self._held.owned.dropped is not None:
             return None
-        return why_no_turn(
-            self._held.owned, self._command.key, now(), errand=self._turn_wanted.errand
-        )
+        return why_no_turn(self._held.owned, self._command.key, now(), errand=errand)

@@ -25,17 +25,24 @@ class Errands:
     Args:
         session: the consumer's shared state.
         go_on: called after each, for the lane can hand out messages again, or miss their bodies.
+        wake_later: called with a queue of which a lane is to go on after so many seconds.
 
     Attributes:
         begin: runs a function on a new thread; raises RuntimeError if there is none.
     """
 
-    def __init__(self, session: Session, go_on: Callable[[HeldQueue], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        go_on: Callable[[HeldQueue], None],
+        wake_later: Callable[[HeldQueue, float], None],
+    ) -> None:
         self.begin: Callable[[Callable[[], None]], None] = partial(
             _on_a_thread, f"orderly-errands-{session.group}"
         )
         self._session = session
         self._go_on = go_on
+        self._wake_later = wake_later
         self._lock = threading.Lock()
         self._busy: set[HeldQueue] = set()
         self._closed = False
@@ -85,12 +92,15 @@ class Errands:
                 next_call(steps, None)
         except BaseException:  # the lane must go on, and so must the next errand
             held.log.exception("run.failed", hint="a defect of orderly: report it")
+        owned, paced = held.owned, None
         with held.lock:
-            owned, untried = held.owned, {message.queue_offset for message in batch.messages}
+            untried = {message.queue_offset for message in batch.messages}
             if untried and owned.messages.in_work(batch):
                 owned.finish(batch, Disposition.PUT_BACK, now(), untried=untried)
             elif owned.messages.in_work(batch):
-                owned.give_back(batch, now())
+                paced = owned.give_back(batch, now())
+        if paced is not None:
+            self._wake_later(held, paced)
         self._go_on(held)
 
 

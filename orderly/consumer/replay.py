@@ -73,14 +73,14 @@ class Replay(CommandTask):
 
     def steps(self) -> TaskSteps:
         """One turn. What fails is done again: whoever looks for commands sends it again."""
-        again = False
+        again, self._in_turn = False, True
         try:
             again = yield from self._turn()
         except OrderlyError as error:
             if self._held.owned.dropped is None:
                 self._ending.warn("command.interrupted", error=str(error))
         finally:
-            self._waiting = False
+            self._waiting = self._in_turn = False
             if not again:
                 self._return_permit()
         if again and not self._in_line:
@@ -91,7 +91,8 @@ class Replay(CommandTask):
         """Go on; returns whether another turn is wanted soon."""
         self._check_held()
         with self._held.lock:
-            self._next_call = max(self._next_call, self._held.owned.paced_until(self._command.key))
+            paced = self._held.owned.messages.pace_end(self._command.key)
+            self._next_call = max(self._next_call, paced)
         try:
             done = self._ending.chosen or (yield from self._work())
         except NotAvailableYet as error:

@@ -55,7 +55,7 @@ class Engine(ABC):
         self.gate = None if rate is None else RateGate(rate, after, self.ready)
         if self.gate is not None:
             session.rate_admit, session.rate_settle = self.gate.admit, self.gate.settle
-        self.errands = Errands(session, self._go_on)
+        self.errands = Errands(session, self._go_on, self._finisher.wake_later)
         self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
 
     @property

@@ -29,6 +29,7 @@ SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
 WAITING_PART = 4  # of the room: for all that wait; the same for all bodies pulled again
 _PATIENCE = 8  # a lane without bodies waits this part of its wait more: a pull serves several
 _MOST_PATIENCE = 5.0  # seconds
+_PACES = 1000  # keys whose rate may be remembered longer than it counts
 
 
 class Lanes:
@@ -96,6 +97,7 @@ class Lanes:
         self._aside: deque[Lane] = deque()
         self._ready: deque[Lane] = deque()
         self._places = 0
+        self._pace_ends: dict[Hashable, float] = {}
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
         self._wake_sequence = 0
@@ -583,8 +585,19 @@ class Lanes:
         if not self._spacing or batch.began is None:
             return None
         until = batch.began + self._spacing * len(batch.messages)
+        self.note_pace(batch.key, until)
         over = until <= self._now if wake_at is None else until <= wake_at
-        return None if over else until
+        return None if over or self._goes_aside(batch.key) else until
+
+    def note_pace(self, key: Hashable, until: float) -> None:
+        """Note until when the rate of a key allows no call, whatever its lane waits for."""
+        self._pace_ends[key] = until
+        if len(self._pace_ends) > 2 * len(self._lanes) + _PACES:
+            self._pace_ends = {k: end for k, end in self._pace_ends.items() if end > self._now}
+
+    def pace_end(self, key: Hashable) -> float:
+        """Until when the rate of a key allows no call (seconds)."""
+        return self._pace_ends.get(key, -inf)
 
     def _suspend(self, lane: Lane, wake_at: float, tried: int) -> None:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""

@@ -194,7 +194,7 @@ class Window:
             return Limit.KEYS
         if held.deferred - held.paused_deferred > MAX_DEFERRED * share:
             return Limit.OFFSETS
-        return Limit.PAUSED if held.paused_messages > MAX_PAUSED * share else None
+        return Limit.PAUSED if held.paused_messages > MAX_PAUSED else None  # not worked off here
 
     @property
     def stuck(self) -> bool:
@@ -639,23 +639,18 @@ class OwnedQueue:
             return None
         return self.messages.take_errand(now)
 
-    def paced_until(self, key: Hashable) -> float:
-        """Until when the rate of a key holds it back (seconds); in the past: it does not."""
-        lane = self.messages.lane_of(key)
-        paced = lane is not None and lane.paced and not lane.halted
-        return -math.inf if lane is None or not paced else lane.wake_at or 0.0
-
     def give_back(self, batch: Batch, now: float) -> float | None:
         """End a lane task; the rate of its key counts the calls that it made, too.
 
         Returns:
             Seconds after which the shell is to call `wake`; None: it need not.
         """
-        until = None
-        if self._spacing and batch.began is not None and batch.began + self._spacing > now:
-            until = batch.began + self._spacing
-        self.messages.give_back(batch, until)
-        return None if until is None else until - now
+        if self._spacing and batch.began is not None:
+            self.messages.note_pace(batch.key, batch.began + self._spacing)
+        until = self.messages.pace_end(batch.key)
+        paced = until > now and not self._goes_aside(batch.key)
+        self.messages.give_back(batch, until if paced else None)
+        return until - now if paced else None
 
     def finish(
         self,

@@ -146,6 +146,6 @@ def _no_thread(work):
 def test_they_run_on_a_thread_that_ends_with_the_last(session, setting, ran, want):
     threads = []
     want("a", lambda: threads.append(threading.current_thread()))
-    Errands(session, lambda held: None).run(setting.held)
+    Errands(session, lambda held: None, lambda held, seconds: None).run(setting.held)
     eventually(lambda: threads and not threads[0].is_alive())
     assert threads[0].name == "orderly-errands-group"

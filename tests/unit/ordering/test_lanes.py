@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -400,6 +402,52 @@ def test_a_keys_messages_begin_no_sooner_than_its_rate_lets_them():
 def test_each_message_of_a_batch_counts():
     lanes = paced("aaa")
     assert lanes.finish(lanes.take(3, NOW), COMMIT) == NOW + 6
+
+
+def test_it_counts_from_when_the_call_began():
+    lanes = paced("a")
+    batch = lanes.take(1, NOW)
+    batch.began = NOW + 0.5
+    assert lanes.finish(batch, COMMIT) == NOW + 2.5
+
+
+def test_what_goes_aside_has_no_rate_and_needs_no_permit():
+    lanes = Lanes(bounded=True, spacing=2.0, aside="parked".__contains__)
+    lanes.put([message(offset) for offset in range(3)], ["parked", "b", "parked"])
+    assert lanes.ready_unpaid
+    aside = lanes.take(1, NOW, paid=False)
+    assert (offsets(aside), lanes.take(1, NOW, paid=False)) == ([0], None)
+    assert lanes.finish(aside, COMMIT) is None
+    assert [offsets(lanes.take(1, NOW)) for _ in range(2)] == [[1], [2]], "who waited longest"
+
+
+def test_a_key_that_is_set_aside_waits_for_no_rate_but_a_release_of_it_does():
+    aside = set()
+    lanes = Lanes(bounded=True, spacing=2.0, aside=aside.__contains__)
+    lanes.put([message(0), message(1)], ["a", "a"])
+    batch = lanes.take(1, NOW)
+    aside.add("a")  # the handler parked it
+    assert lanes.finish(batch, COMMIT) is None
+    assert offsets(lanes.take(1, NOW, paid=False)) == [1]
+    assert (lanes.pace_end("a"), lanes.pace_end("b")) == (NOW + 2, -math.inf)
+
+
+def test_what_is_remembered_of_rates_is_bounded(monkeypatch):
+    monkeypatch.setattr(lanes_module, "_PACES", 5)
+    lanes = Lanes(bounded=True, spacing=0.5)
+    for number in range(100):
+        lanes.put([message(number)], [number])
+        lanes.finish(lanes.take(1, NOW + number), COMMIT)
+        lanes.wake(NOW + number + 0.9)
+    assert len(lanes._pace_ends) <= 7
+
+
+def test_a_task_that_called_the_handler_leaves_the_pace_to_the_lane():
+    lanes = paced("a")
+    lanes.want_turn("a", Turn("release"))
+    task = lanes.take(1, NOW)
+    lanes.give_back(task, NOW + 2)
+    assert (lanes.ready, lanes.paced, lanes.wake_at) == (False, 1, NOW + 2)
 
 
 def test_a_key_that_has_nothing_left_still_keeps_its_rate():
