@@ -637,6 +637,7 @@ class Lanes:
         """Let a key's lane go on before its suspension is over, and though it is paused."""
         lane = self._lanes.get(key)
         if lane is not None and lane.wake_at is not None:
+            lane.paced = lane.paced and not lane.halted  # then it is not counted
             self._take_up(lane)
             lane.due, lane.resumes_at = -inf, None
             self._settle(lane)

@@ -432,6 +432,22 @@ def test_a_key_that_is_set_aside_waits_for_no_rate_but_a_release_of_it_does():
     assert (lanes.pace_end("a"), lanes.pace_end("b")) == (NOW + 2, -math.inf)
 
 
+def test_a_paced_key_that_is_paused_and_parked_goes_aside():
+    aside = set()
+    lanes = Lanes(bounded=True, spacing=2.0, aside=aside.__contains__)
+    lanes.put([message(offset) for offset in range(2)], ["a", "a"])
+    lanes.finish(lanes.take(1, NOW), COMMIT)
+    lanes.pause("a")
+    lanes.want_turn("a", Turn("add", errand=True, with_bodies=True))
+    errand = lanes.take_errand(NOW)
+    assert lanes.take_along("a") is errand
+    aside.add("a")
+    lanes.finish(errand, COMMIT)
+    lanes.rouse("a")
+    lanes.put([message(2)], ["a"])
+    assert (lanes.paced, lanes.paused, lanes.suspended, lanes.ready_unpaid) == (0, 0, 0, True)
+
+
 def test_what_is_remembered_of_rates_is_bounded(monkeypatch):
     monkeypatch.setattr(lanes_module, "_PACES", 5)
     lanes = Lanes(bounded=True, spacing=0.5)
