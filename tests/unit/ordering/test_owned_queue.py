@@ -661,3 +661,25 @@ def test_what_is_finished_of_a_key_is_below_its_lowest_or_inherited():
     assert queue.is_finished("c", 11)
     queue.finish(queue.take(1, 0), Disposition.COMMIT, 0)
     assert queue.is_finished("a", 10)
+
+
+def test_bodies_that_an_errand_needs_come_at_once_whatever_waits(monkeypatch):
+    """A paused queue pulls nothing else, and a full one has no room for others."""
+    queue = owned(by_key=True, max_runs=9, max_messages=1)
+    keys = list("abcdef")
+    queue.pulled([message(n) for n in range(6)], 6, None, keys)
+    for _ in keys:
+        queue.finish(queue.take(1, NOW), Disposition.PUT_BACK, NOW, wait=60.0)
+    queue.pause()
+    assert queue.messages.lane_of("f").later
+    assert (queue.refill_gate(NOW), queue.messages.refills) == (None, True)
+    queue.want_turn("f", Turn("add", errand=True, with_bodies=True))
+    assert queue.take_errand(NOW) is None
+    assert queue.refill_gate(NOW) == 5
+    queue.messages.limit(1, 1)  # no room at all
+    assert queue.refilled(5, [message(5)], 6) == []
+    errand = queue.take_errand(NOW)
+    assert offsets(queue.messages.take_along("f")) == [5]
+    queue.finish(errand, Disposition.PUT_BACK, NOW, untried={5})
+    assert queue.messages.lane_of("f").attempts == 1, "no attempt is counted"
+    assert queue.messages.suspended == 6
