@@ -78,7 +78,7 @@ SENTENCES: Mapping[str, str] = {
     "queue.start_unknown": "it is not known where the queue begins; it is tried again",
     "queue.suspended": "the queue waits {seconds} s",
     "queue.full": "the cache is full of messages that are not committed",
-    "queue.span_reached": "the queue waits for one key that is {span} offsets behind the others",
+    "queue.span_reached": "nothing more of the queue is pulled: {limit}",
     "queue.given_up": "the queue is given up",
     "queue.release_waits": "the queue is released when its handler ends, which has been running"
     " for {handler_running_seconds} s",
@@ -104,7 +104,8 @@ SENTENCES: Mapping[str, str] = {
     "offset.save_refused": "the offset was not saved; the next owner gets some messages again",
     "offset.set_by_hand": "the program set the offset to {seek_to}",
     "offset.reset_by_broker": "an operator reset the offset to {reset_to}",
-    "offset.illegal": "the broker does not have offset {refused}; the queue goes on at {correct}",
+    "offset.illegal": "the broker does not read on at {refused} (an operator reset the offset, or"
+    " messages are gone); the queue goes on at {correct}",
     "offset.illegal_for_former_owner": "the offset was reset to {correct} after the release",
     "offset.set_by_another": "the committed offset was changed from outside to {start}",
     "offset_file.damaged": "the offset file {file} is damaged; its backup is used",
@@ -214,6 +215,7 @@ def sentence(event: Mapping[str, Any]) -> str:
     text = SENTENCES[name].format_map(fields) if name in SENTENCES else name
     left = [each for each in _CAUSES if each in fields and each not in fields.used]
     why = f": {fields[left[0]]}" if left else ""
+    why += f"; it is not given up yet: {fields['not_yet']}" if "not_yet" in fields else ""
     hint = f"; {fields['hint']}" if "hint" in fields else ""
     return f"{text}{why}{hint} ({', '.join((*_where(fields), name))})"
 

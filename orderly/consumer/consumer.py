@@ -377,8 +377,11 @@ class OrderlyConsumer:
         A running call ends normally. The key's messages wait in order, mostly without their bodies,
         and hold the committed offset back, as after a failure; no attempt is counted. The key stays
         paused across a rebalance, even if no message of it is here now, until you resume it or this
-        process ends. Other members do not know about the pause. Operators' commands about the key
-        (`orderly parked`) wait, too.
+        process ends. Other members do not know about the pause. An operator can still park the key,
+        or drop what is parked of it (`orderly parked`), because no handler is called for that; a
+        release waits until you resume the key. Of all paused keys together, 100,000 messages of a
+        queue can wait; then nothing more of that queue is pulled (`explain()` and `health()` say
+        so).
 
         Args:
             key: what the messages are ordered by: the sharding key (a str), or what `key=` returns.
@@ -462,7 +465,7 @@ class OrderlyConsumer:
     def paused_keys(self) -> frozenset[Hashable]:
         """The keys that are paused, whether or not messages of them are here."""
         self._client.connections.check_process()
-        return self._session.paused_keys
+        return frozenset(self._session.paused_keys)
 
     def explain(self) -> tuple[Explanation, ...]:
         """Say what each queue of the subscribed topics is doing or waiting for, sorted by queue.

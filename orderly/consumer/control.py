@@ -75,11 +75,8 @@ class Control:
             )
         offset = self._offset(queue, meant)
         with held.lock:
-            owned = held.owned
-            # A queue that is there already, with nothing cached, must not start over: an `assigned`
-            # hook that seeks would be called again and again.
-            there = owned.offset == owned.next_pull == offset and not owned.finished_ahead
-            moved = there or owned.restart_at(offset, Drop.MOVED)
+            there = held.owned.stands_at(offset)
+            moved = there or held.owned.restart_at(offset, Drop.MOVED)
         if not moved:
             raise LifecycleError(
                 f"this consumer is releasing {queue}; seek again once it holds the queue"

@@ -21,7 +21,7 @@ from orderly.clock import now
 from orderly.consumer.handler_caller import Caller, LaneTask, next_call
 from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.workers import Burst, Engine, one_call
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,6 +103,7 @@ class Coroutines(Engine):
 
     def close(self) -> None:
         """Let running handlers end; start no more. Does not wait."""
+        self.errands.close()
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -276,7 +277,7 @@ class Coroutines(Engine):
         if batch.lane_task is not None:
             await self._run_lane_task(held, batch, batch.lane_task)
         elif held.sets_aside(batch.key):
-            await _in_thread(self._set_aside, held, batch)
+            await _in_thread(self._finisher.set_aside, held, batch)
         elif not held.owned.suspects.careful:
             await self._handle(held, batch)
         elif await _in_thread(self._suspect_runs.open, held, batch):
@@ -287,6 +288,7 @@ class Coroutines(Engine):
         size, statistics = self._session.config.batch_size, self._session.statistics
         if len(batch.messages) <= size:
             called = await self._caller.call_async(held, batch.messages, batch.key)
+            batch.began = called.at
             one_call(held, called, size, statistics)
         else:
             with Burst(held, batch, size, statistics) as burst:
@@ -305,6 +307,7 @@ class Coroutines(Engine):
                 called = await self._caller.call_async(
                     held, wanted.messages, batch.key, wanted.mode
                 )
+                batch.began = called.at
                 called.count(self._session.statistics)
         self._end_lane_task(held, batch)
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from orderly.client.broker import USUAL_PULL
 from orderly.client.preflight import not_readable
@@ -26,8 +27,8 @@ from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
 from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
-from orderly.ordering.lanes import Lane
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.lane import Lane
+from orderly.ordering.owned_queue import Limit, OwnedQueue
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.members import (
     QueueInfo,
@@ -39,6 +40,7 @@ from orderly.protocol.members import (
 )
 from orderly.protocol.parked_key import ParkedKey
 
+_Explained = TypeVar("_Explained", Explanation, KeyExplanation)
 _MIB = 1024 * 1024
 _NOT_READY = frozenset({Why.NOT_LOCKED, Why.NOT_TAKEN, Why.LOCK_LOST})
 
@@ -97,7 +99,8 @@ class ConsumerInspector:
 
     def _explain(self, held: HeldQueue) -> Explanation:
         with held.lock:
-            return explain(held.owned, now())
+            found = explain(held.owned, now())
+        return _with_last_try(held, found, found.key if held.owned.by_key else None)
 
     def _hung_calls(self) -> list[RunningCall]:
         limit = self._session.config.handler_timeout
@@ -119,7 +122,8 @@ class ConsumerInspector:
             if held.owned.by_key:
                 with held.lock:
                     keys = [_key_seen_hanging(e, hung) for e in explain_keys(held.owned, now())]
-                found += sorted(keys, key=lambda e: e.offset)[:limit]
+                first = sorted(keys, key=lambda e: e.offset)[:limit]
+                found += [_with_last_try(held, e, e.key) if _waits(e) else e for e in first]
         return tuple(found)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
@@ -281,9 +285,9 @@ def _expires(explanation: Explanation) -> str:
 
 def _full(explanation: Explanation) -> str:
     return (
-        f"{explanation.queue}: nothing more is pulled: {explanation.keys_suspended} of"
-        f" {explanation.keys} keys wait after a failure, and it is {explanation.span} offsets ahead"
-        " of its lowest unfinished message"
+        f"{explanation.queue}: nothing more is pulled: {explanation.limit};"
+        f" {explanation.keys_suspended} of its {explanation.keys} keys wait after a failure,"
+        f" {explanation.keys_paused} are paused by the program"
     )
 
 
@@ -299,6 +303,18 @@ def _key_seen_hanging(
 ) -> KeyExplanation:
     hangs = (explanation.queue, explanation.key) in hung and explanation.why is KeyWhy.HANDLING
     return replace(explanation, why=KeyWhy.HUNG) if hangs else explanation
+
+
+def _waits(explanation: KeyExplanation) -> bool:
+    return explanation.why is KeyWhy.SUSPENDED
+
+
+def _with_last_try(held: HeldQueue, explained: _Explained, key: Hashable) -> _Explained:
+    """Say how the message that is named was tried last, and why it is not given up yet."""
+    failing = None if explained.offset is None else held.failures.of(key, explained.offset)
+    if failing is None:
+        return explained
+    return replace(explained, last_try=failing.fingerprint.text, because=failing.because)
 
 
 def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
@@ -427,6 +443,7 @@ def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
         failing_for=None if failing is None else now - failing.since,
         fingerprint=None if failing is None else failing.fingerprint.digest,
         reason=_reason(explained, why) if failing is None else failing.fingerprint.text,
+        because=None if failing is None else failing.because,
         seconds=seconds,
         parked=explained.keys_parked,
     )
@@ -470,7 +487,16 @@ def _longest_first(pair: tuple[MessageQueue, QueueReport]) -> tuple[float, Messa
     return -max(report.failing_for or 0.0, running or 0.0), queue
 
 
-# --- queues that are consumed ahead as far as may be, and wait for one key ------------------------
+# --- queues of which nothing more is pulled, for they have left as much unfinished as they may ----
+
+
+_HINTS = {
+    Limit.SPAN: "this key is too far behind the others: look at its handler; if the program paused"
+    " the key, resume it",
+    Limit.KEYS: "look at why so many keys wait: they fail, or their handler is slow",
+    Limit.OFFSETS: "look at why so many messages wait: keys fail, or their handler is slow",
+    Limit.PAUSED: "resume some of these keys (`resume_key`), or park them",
+}
 
 
 class SpanEnds:
@@ -485,9 +511,9 @@ class SpanEnds:
         self._waiting: frozenset[HeldQueue] = frozenset()
 
     def log_new(self) -> None:
-        """Warn of each queue that came to its span's end since the last call.
+        """Warn of each queue that came to such a limit since the last call.
 
-        Once, until it is pulled again: it is pulled again when half of the span is worked off.
+        Once, until it is pulled again: it is pulled again when half of that is worked off.
         """
         waiting = set()
         for held in self._session.held():
@@ -502,7 +528,7 @@ class SpanEnds:
         with held.lock:
             owned = held.owned
             still = owned.throttled and held in self._waiting
-            if owned.dropped is None and (owned.at_span_end or still):
+            if owned.dropped is None and (owned.limit_reached is not None or still):
                 return explain(owned, now())
         return None
 
@@ -515,5 +541,6 @@ def _warn(held: HeldQueue, found: Explanation) -> None:
         attempt=found.attempt,
         span=found.span,
         why=found.why.name,
-        hint="one key is too far behind the others (max_span): look at its handler",
+        limit=found.limit,
+        hint=None if found.limit is None else _HINTS[Limit(found.limit)],
     )

@@ -113,7 +113,7 @@ class Puller:
             return  # it was, or the queue is lost: it is taken again
         except OffsetReset as reset:
             held.refusal = None
-            self._session.told_to_start_at(held, reset.offset, reset=True)
+            self._told_to_start_at(held, reset.offset, reset=True)
         with held.lock:
             held.owned.forget_end()
         held.doubtful = False
@@ -382,7 +382,7 @@ class Puller:
             self._doubt(held, reply)
             return
         if reset:
-            self._session.told_to_start_at(held, reply.next_offset, reset=True)
+            self._told_to_start_at(held, reply.next_offset, reset=True)
         elif reply.next_offset <= asked:
             self._refill_failed(held, asked, OrderlyError("the broker does not show them yet"))
             return
@@ -435,7 +435,15 @@ class Puller:
         beyond = asked > reply.max_offset
         correct = min(reply.next_offset, unfinished) if beyond else reply.next_offset
         legal = reply.min_offset <= asked and not beyond
-        self._session.told_to_start_at(held, correct, reset=legal)
+        self._told_to_start_at(held, correct, reset=legal)
+
+    def _told_to_start_at(self, held: HeldQueue, offset: int, *, reset: bool) -> None:
+        there = self._session.told_to_start_at(held, offset, reset=reset)
+        if there and not held.released:  # a reset to where it is, told late: nothing changes
+            with held.lock:
+                held.owned.pull_failed()
+            retry = self._session.config.pull_retry
+            self._session.client.schedule.after(retry, partial(self.start, held))
 
     def _failed(self, held: HeldQueue, error: Exception) -> None:
         with held.lock:

@@ -25,7 +25,7 @@ from orderly.ordering.broker_calls import WRITES, Answer, Call, Dialogue, conver
 from orderly.ordering.context import QueueOwnership
 from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.lru import put_latest
 from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.start import FormerPosition
@@ -92,11 +92,13 @@ class FailingMessage:
         offset: the message's.
         since: of its first failure (seconds).
         fingerprint: of its last one.
+        because: why it is not given up, or set aside, yet; None: nobody said.
     """
 
     offset: int
     since: float
     fingerprint: Fingerprint
+    because: str | None = None
 
 
 class Failures:
@@ -106,12 +108,27 @@ class Failures:
         self._by_key: OrderedDict[Hashable, FailingMessage] = OrderedDict()
         self._lock = threading.Lock()
 
-    def failed(self, key: Hashable, offset: int, fingerprint: Fingerprint, now: float) -> None:
+    def failed(
+        self,
+        key: Hashable,
+        offset: int,
+        fingerprint: Fingerprint,
+        now: float,
+        because: str | None = None,
+    ) -> None:
         """A lane's message failed at `now` (seconds)."""
         with self._lock:
             before = self._by_key.get(key)
             since = before.since if before is not None and before.offset == offset else now
-            put_latest(self._by_key, key, FailingMessage(offset, since, fingerprint), _MOST)
+            failing = FailingMessage(offset, since, fingerprint, because)
+            put_latest(self._by_key, key, failing, _MOST)
+
+    def waits(self, key: Hashable, because: str) -> None:
+        """A lane's message that failed could not be set aside."""
+        with self._lock:
+            failing = self._by_key.get(key)
+            if failing is not None:
+                self._by_key[key] = replace(failing, because=because)
 
     def succeeded(self, key: Hashable) -> None:
         """A lane's message is done."""
@@ -153,19 +170,6 @@ def _new_event() -> threading.Event:
     return threading.Event()
 
 
-@dataclass(slots=True)
-class KeyToPark:
-    """A key that an operator wants parked: at its lane's next turn, instead of being handled.
-
-    Attributes:
-        by: who asks, for people.
-        refusal: why it was not parked, or None.
-    """
-
-    by: str
-    refusal: str | None = None
-
-
 @dataclass(slots=True, eq=False)
 class HeldQueue:
     """One queue this consumer holds, with its locks.
@@ -183,7 +187,6 @@ class HeldQueue:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
-        to_park: keys that operators want parked; see `KeyToPark`.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
@@ -213,7 +216,6 @@ class HeldQueue:
     failed_releases: int = 0
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
-    to_park: dict[Hashable, KeyToPark] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
@@ -236,7 +238,7 @@ class HeldQueue:
 
     def sets_aside(self, key: Hashable) -> bool:
         """Whether messages of a key go to the park queue, and not to the handler."""
-        return self.owned.parking.parked(key) or key in self.to_park
+        return self.owned.parking.parked(key)
 
 
 @dataclass(slots=True)
@@ -262,15 +264,16 @@ class Session:
         store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
-        rate_wait: how long `max_rate` holds the next message back (seconds).
-        rate_spend: counts messages that are handled in a lane task against `max_rate`.
+        rate_admit: whether one message that a lane task is about to handle may begin by
+            `max_rate`; if not, what it is given is called once it may.
+        rate_settle: returns so many such permits that nobody used.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
-        paused_keys: the same of keys, in all queues. Replaced, never changed.
+        paused_keys: the same of keys, in all queues. Changed in place: a program may pause many.
         closing: True from the moment on at which nothing must be taken any more.
         standing: True while the engine does not run: this member has no queues until it does.
         outlook: by topic, what the last round saw. Replaced, never changed.
@@ -302,8 +305,8 @@ class Session:
         )
         self.attention: Callable[[], None] = lambda: None
         self.interrupt: Callable[[HeldQueue], None] = lambda _: None
-        self.rate_wait: Callable[[], float] = lambda: 0.0
-        self.rate_spend: Callable[[int], None] = lambda _: None
+        self.rate_admit: Callable[[Callable[[], None]], bool] = lambda _: True
+        self.rate_settle: Callable[[int], None] = lambda _: None
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}
@@ -312,7 +315,7 @@ class Session:
         self.store_together = store_together
         self.statistics = Statistics()
         self.paused: frozenset[MessageQueue] = frozenset()
-        self.paused_keys: frozenset[Hashable] = frozenset()
+        self.paused_keys: set[Hashable] = set()
         self.closing = False
         self.standing = False
         self.outlook: dict[str, Outlook] = {}
@@ -383,7 +386,7 @@ class Session:
     def set_key_paused(self, key: Hashable, *, paused: bool) -> list[HeldQueue]:
         """Note whether a key is paused; returns the queues held in which it may have messages."""
         with self._lock:
-            self.paused_keys = self.paused_keys | {key} if paused else self.paused_keys - {key}
+            (self.paused_keys.add if paused else self.paused_keys.discard)(key)
             return [self._held[q] for q in sorted(self._held) if self._held[q].owned.by_key]
 
     def remove(self, held: HeldQueue) -> None:
@@ -410,8 +413,8 @@ class Session:
             held = self._held.get(queue)
         return held if held is not None and held.owned.dropped is None else None
 
-    def told_to_start_at(self, held: HeldQueue, offset: int, *, reset: bool) -> None:
-        """Start a queue again at an offset that the broker named.
+    def told_to_start_at(self, held: HeldQueue, offset: int, *, reset: bool) -> bool:
+        """Start a queue again at an offset that the broker named; True if it is there already.
 
         Args:
             held: the queue as it was held when the broker was asked.
@@ -425,7 +428,8 @@ class Session:
                 held = self._held.get(held.queue, held)
         with held.lock:
             before, ahead = held.owned.next_pull, held.owned.finished_ahead
-            changed = held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)
+            there = reset and held.owned.stands_at(offset)
+            changed = not there and held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)
         if changed:
             held.log.warning(
                 "offset.illegal",
@@ -435,13 +439,14 @@ class Session:
                 finished_ahead_discarded=sum(end - start for start, end in ahead),
             )
             self.attention()
-        elif former:
+        elif former and not there:
             held.log.warning(
                 "offset.illegal_for_former_owner",
                 correct=offset,
                 hint="if the offset was reset just now, check that the current owner continued"
                 " from there",
             )
+        return there
 
     def held(self) -> list[HeldQueue]:
         """A snapshot of the queues held, sorted."""

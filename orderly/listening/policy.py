@@ -254,6 +254,7 @@ class Events:
             in_place=in_place,
             finding=None if verdict is None else verdict.finding.name,
             because=None if verdict is None else verdict.reason.name,
+            not_yet=None if verdict is None else verdict.reason.value,
             exc_info=failed.error,
         )
 
@@ -502,6 +503,8 @@ class FailurePolicy:
         seconds = _allowed(delivery, seconds)
         case.trying.retrying = soon is not None
         case.trying.waited += seconds if soon is not None else 0.0
+        if case.verdict is not None:
+            delivery.context.because = case.verdict.reason.value
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)
 
@@ -543,6 +546,7 @@ class FailurePolicy:
             case Block(reason):
                 seconds = min(self._rules.max_suspend, delivery.context.max_suspend)
                 self._events.blocked(delivery, reason, seconds)
+                delivery.context.because = reason
                 return Decision(outcome, wait=seconds)
             case Park(reason):
                 failure = _failure(reason, delivery, failed, memory.trying(delivery), verdict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.lanes import Lane
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import NOT_OURS, OwnedQueue
 
 
@@ -31,10 +31,10 @@ class Why(StrEnum):
     RATE_LIMITED = "the rate limit is reached (max_rate, max_rate_per_key)"
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
-    SUSPENDED = "suspended: a handler asked to wait"
+    SUSPENDED = "suspended: it waits for its next try"
     NO_KEY = "the key function fails: the key of the next message is not known"
     TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
-    SPAN_END = "consumed ahead up to max_span: it waits for its lowest unfinished message"
+    SPAN_END = "nothing more is pulled until unfinished messages are done"
     UNCOMMITTED = "flow-controlled: the cache is full of uncommitted messages; only a COMMIT helps"
     WAITING = "messages wait for a worker thread, or for the event loop"
     FLOW_CONTROLLED = "flow-controlled: enough is cached; consuming reopens it"
@@ -63,8 +63,8 @@ class Explanation:
         keys: how many keys have unfinished messages here (order by queue: 1 at most).
         keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
-        at_span_end: True if pulling waits there for that message, in any state of the queue.
-        full_of_waiting: True if it waits there and most of those keys are suspended.
+        at_span_end: True if a limit keeps it from being pulled further, in any state of the queue.
+        full_of_waiting: True if one does, and most of those keys are suspended or paused.
         key_error: type and text of the key function's error for the next message, if it fails.
         keys_parked: keys that wait in the park topic until somebody releases them.
         too_large: why the next message cannot be pulled: its reply is larger than max_frame.
@@ -76,6 +76,10 @@ class Explanation:
         unproven: for how many seconds no pull has shown that the queue can be pulled, at most a
             long poll (20 s) if all is well; inf: never yet. None: no pull is expected, for the
             queue is paused, full or given up.
+        limit: which limit keeps it from being pulled further, as a clause; None: none does.
+        last_try: of its lowest unfinished message, how the last try ended that did not finish it:
+            the class and place of what was raised, or the answer. Nothing of the message is in it.
+        because: why that message is not given up, or not parked, yet; None: nobody judges it.
     """
 
     queue: MessageQueue
@@ -99,24 +103,30 @@ class Explanation:
     error: str | None = None
     pull_error: str | None = None
     unproven: float | None = None
+    limit: str | None = None
+    last_try: str | None = None
+    because: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
-        full = ", pulling is flow-controlled" if self.flow_controlled else ""
-        ahead = ", consumed ahead up to max_span" if self._ends else ""
+        full = ", pulling is flow-controlled" if self.flow_controlled and not self.limit else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
         failed = "" if self.error is None else f": {self.error}"
         pull = "" if self.pull_error is None else f", the last pull failed: {self.pull_error}"
-        more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}{failed}"
-        more += pull
-        return f"{self.queue}: {self.why}{more}"
+        more = f"{span}{full}{self._ends}{parked}{paused}{self._expires}{self._no_key}{large}"
+        tried = tried_text(self.last_try, self.because)
+        return f"{self.queue}: {self.why}{more}{failed}{pull}{tried}"
 
     @property
-    def _ends(self) -> bool:
-        return self.at_span_end and self.why is not Why.SPAN_END
+    def _ends(self) -> str:
+        if self.limit is None:
+            return ""
+        return (
+            f": {self.limit}" if self.why is Why.SPAN_END else f", nothing is pulled: {self.limit}"
+        )
 
     @property
     def _expires(self) -> str:
@@ -131,11 +141,17 @@ class Explanation:
         return f", the key function failed at offset {self.offset + self.span}: {self.key_error}"
 
 
+def tried_text(last_try: str | None, because: str | None) -> str:
+    """How the last try ended, and why no policy applies yet, as the end of a sentence."""
+    tried = "" if last_try is None else f", last try: {last_try}"
+    return tried + ("" if because is None else f", not given up yet: {because}")
+
+
 def explain(owned: OwnedQueue, now: float) -> Explanation:
     """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
     why, seconds = _reason(owned, now)
     unproven_since = owned.unproven_since
-    lane = owned.messages.lowest_lane
+    lane, limit = owned.messages.lowest_lane, owned.limit_reached
     return Explanation(
         owned.queue,
         why,
@@ -148,7 +164,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         keys=len(owned.messages),
         keys_suspended=owned.messages.suspended,
         span=owned.span,
-        at_span_end=owned.at_span_end,
+        at_span_end=limit is not None,
         full_of_waiting=owned.full_of_waiting,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
@@ -157,6 +173,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         keys_paused=owned.messages.paused,
         pull_error=owned.pull_error,
         unproven=None if unproven_since is None else now - unproven_since,
+        limit=None if limit is None else str(limit),
     )
 
 
@@ -190,7 +207,7 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.NO_KEY, None
     if owned.too_large is not None and not owned.messages.count:
         return Why.TOO_LARGE, None
-    if owned.at_span_end:
+    if owned.limit_reached is not None:
         return Why.SPAN_END, None
     return _held_back(owned, now) or _supply(owned, now)
 

@@ -207,7 +207,10 @@ class Topics:
                 layout=str(layout),
             )
         elif before is None and not (self._loose or self._given or route.order_conf):
-            self._log.warning(
+            # One broker is there with all its queues, or not at all; of several one may be away.
+            several = len(layout.brokers) > 1
+            log = self._log.warning if several else self._log.info
+            log(
                 "layout.pinned",
                 topic=route.topic,
                 layout=str(layout),

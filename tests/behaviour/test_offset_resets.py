@@ -34,6 +34,21 @@ def test_an_offset_beyond_the_end_is_repaired_and_reported(
     assert topic in report
 
 
+def test_a_reset_to_where_the_queue_is_is_no_warning(
+    producer, topic, client, group, start_group, caplog
+):
+    """As `mqadmin` and `orderly offsets reset` do it while members run and have nothing to do."""
+    members = start_group(commit_interval=0.05)
+    queue = send(producer, topic, 0, 3)
+    eventually(lambda: client.brokers.query_offset(group, queue) == 3, within=20)
+    client.groups.reset_queues(group, {queue: 3})
+    for first in (3, 4):  # the next pull learns of it
+        send(producer, topic, first, 1)
+        eventually(lambda first=first: first in members.seen.numbers(KEY), within=30)
+    assert members.seen.numbers(KEY) == [0, 1, 2, 3, 4]
+    assert [r.message for r in caplog.records if "offset.illegal" in r.message] == []
+
+
 class HeldBack:
     """A handler that keeps a message in hand, on one of its deliveries, until it shall go on."""
 

@@ -12,7 +12,8 @@ from unittest import mock
 from orderly.consumer.rate_gate import RateGate
 from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.workers import Burst
-from orderly.ordering.lanes import Lane, Lanes
+from orderly.ordering.lane import Lane
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 
 
@@ -170,8 +171,8 @@ def observed(world):
         happened["held back"] += 1
         stand_in_line(self, held)
 
-    def watched_take(self, size, now, calls=1):
-        batch = take(self, size, now, calls)
+    def watched_take(self, size, now, calls=1, **how):
+        batch = take(self, size, now, calls, **how)
         if calls > 1 and batch is not None and batch.messages:
             keeps = batch.lane.messages.in_hand > len(batch.messages)
             happened["kept beside bursts"] += keeps

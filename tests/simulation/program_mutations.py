@@ -277,10 +277,10 @@ def hand_out_what_is_paused(set_):
     """A pause stops pulling only."""
     take = OwnedQueue.take
 
-    def careless(self, size, now, calls=1):
+    def careless(self, size, now, calls=1, **how):
         paused, self.paused = self.paused, False
         try:
-            return take(self, size, now, calls)
+            return take(self, size, now, calls, **how)
         finally:
             self.paused = paused
 

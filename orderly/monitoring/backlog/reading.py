@@ -81,6 +81,7 @@ class Head:
         size: bytes.
         attempts: how often a member of ours tried it; None: not known.
         fingerprint: of its failure, as a member of ours reports it.
+        because: why it is not given up, or not parked, yet, as that member says.
     """
 
     offset: int
@@ -92,6 +93,7 @@ class Head:
     size: int
     attempts: int | None = None
     fingerprint: str | None = None
+    because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

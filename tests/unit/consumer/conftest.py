@@ -341,6 +341,7 @@ class Setting:
         self.answer = lambda message, context: None
         self.worker = Worker(session, Caller(session, self._handle), lambda held: None)
         self.worker.pool = SimpleNamespace(submit=lambda task: task(), crowded=False)
+        self.worker.errands.begin = lambda work: work()
         monkeypatch.setattr(OffsetSaver, "record", lambda _, held: self._record(held))
 
     def _record(self, held):

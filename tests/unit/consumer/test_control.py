@@ -128,5 +128,5 @@ def test_a_key_is_paused_in_each_queue_also_in_one_that_is_taken_later(
         assert each.owned.take(9, now()).key == "b"
         assert each.owned.take(9, now()) is None
     control.resume_key("a")
-    assert session.paused_keys == frozenset()
+    assert session.paused_keys == set()
     assert notes.reopened == [held.queue, later.queue], "their bodies are asked for"

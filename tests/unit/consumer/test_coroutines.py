@@ -18,6 +18,7 @@ from orderly.consumer.coroutines import Coroutines, _in_thread
 from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller, CallHandler, Mode
 from orderly.consumer.hung_calls import thread_stack
+from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, DeadLetter
 from tests.support.messages import QUEUE, message
@@ -230,7 +231,7 @@ def test_what_is_consumed_by_hand_runs_in_its_keys_turn(setting):
     eventually(lambda: setting.running)
     by_hand = DirectCall(message(77, "a"))
     with held.lock:
-        held.owned.send_lane_task("a", by_hand)
+        held.owned.want_turn("a", Turn(by_hand))
     setting.engine.ready(held)
     setting.gate.set()
     assert by_hand.wait(30).result.value == "SUCCESS"
@@ -479,7 +480,7 @@ def test_a_lane_task_of_a_lost_queue_is_stopped(setting):
     held = setting.hold("a")
     lane_task = Endless()
     with held.lock:
-        held.owned.send_lane_task("z", lane_task)
+        held.owned.want_turn("z", Turn(lane_task))
     setting.engine.ready(held)
     eventually(lambda: len(setting.running) == 2)
     held.owned.drop(Drop.LOST)

@@ -15,7 +15,7 @@ from orderly.consumer.session import Outlook
 from orderly.ordering import owned_queue
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.owned_queue import Drop, Lease
+from orderly.ordering.owned_queue import Drop, Lease, Limit
 from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import queue_reports
@@ -204,7 +204,7 @@ def test_a_queue_full_of_keys_that_wait_is_not_ready(hold, session, monkeypatch)
     health = insight.health("running")
     assert (health.live, health.ready) == (True, False)
     (reason,) = [r for r in health.reasons if str(held.queue) in r]
-    assert "nothing more is pulled: 2 of 3 keys wait" in reason
+    assert f"nothing more is pulled: {Limit.KEYS}; 2 of its 3 keys wait" in reason
     owned.finish(owned.take(1, now()), Disposition.COMMIT, now())
     owned.pull_gate(now())
     assert not owned.full_of_waiting

@@ -285,6 +285,26 @@ def test_a_reset_that_reaches_nobody_who_holds_the_queue_is_told_to_people(
     assert "offset.illegal_for_former_owner" in caplog.text
 
 
+def test_a_reset_to_where_the_queue_is_changes_nothing(held, broker, schedule, caplog):
+    """A broker tells of a reset with the next pull, which may be that of who began there."""
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=START))
+    assert (held.owned.dropped, state(held)) == (None, (START, START, 0))
+    assert "offset.illegal" not in caplog.text
+    schedule.ring()
+    assert broker.asked(2) == [START, START], "and it is pulled again"
+
+
+def test_a_reset_to_where_the_queue_is_discards_what_is_finished_ahead(
+    puller, hold, broker, caplog
+):
+    held = hold(by_key=True, finished=((START + 1, START + 3),))
+    puller.start(held)
+    broker.asked(1)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=START))
+    assert held.owned.dropped is Drop.OFFSET_ILLEGAL
+    assert "finished_ahead_discarded=2" in caplog.text
+
+
 def test_an_illegal_offset_after_the_lock_was_lost_moves_nothing(held, broker):
     held.owned.drop(Drop.LOST)
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))

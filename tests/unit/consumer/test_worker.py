@@ -15,6 +15,7 @@ from orderly.consumer import workers as worker_module
 from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.workers import MAX_RUN, YIELD, Worker
+from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.heartbeat import Subscription
@@ -44,7 +45,7 @@ class Setting:
 
     def by_hand(self):
         """Have message 99 handled as an administrator asks for it."""
-        self.held.owned.send_lane_task(None, DirectCall(message(99)))
+        self.held.owned.want_turn(None, Turn(DirectCall(message(99))))
         self.worker.ready(self.held)
 
     def _handle(self, messages, context):

@@ -30,7 +30,7 @@ from orderly import (
 from orderly.errors import ConnectionLost, HandlerHung, LockLost
 from orderly.listening import listeners
 from orderly.listening.policy import UnsettledMessage
-from orderly.ordering.poison import CLOSED
+from orderly.ordering.poison import CLOSED, VerdictReason
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
@@ -253,6 +253,8 @@ def test_each_failure_is_an_event_that_says_what_follows(make, events):
         "TOO_EARLY",
     )
     assert len(event["fingerprint"]) == 16
+    assert [e["not_yet"] for e in events] == [VerdictReason.TOO_EARLY.value] * 2
+    assert context.because == VerdictReason.TOO_EARLY.value
 
 
 def test_an_event_tells_the_wait_that_the_consumer_allows(make, events):

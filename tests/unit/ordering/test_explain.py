@@ -3,7 +3,7 @@
 import pytest
 
 from orderly.ordering.explain import Why, explain
-from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, Limit, OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 
@@ -134,7 +134,10 @@ def test_it_names_the_message_that_holds_the_queue_up():
 def test_a_running_handler_does_not_hide_that_the_span_has_ended():
     explanation = explain(ahead(running=True), 3.0)
     assert explanation.at_span_end
-    assert str(explanation).endswith("a handler is running (2.0 s), consumed ahead up to max_span")
+    assert explanation.limit == Limit.SPAN
+    assert str(explanation).endswith(
+        f"a handler is running (2.0 s), nothing is pulled: {Limit.SPAN}"
+    )
     assert not explain(handling(), 3.0).at_span_end
 
 
