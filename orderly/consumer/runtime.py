@@ -53,6 +53,7 @@ from orderly.consumer.retention import (
 from orderly.consumer.session import HeldQueue, Session, longest_handler
 from orderly.consumer.workers import Worker
 from orderly.errors import ConfigError, LifecycleError
+from orderly.interruptions import Latch, shielded
 from orderly.namespace import RETRY_PREFIX
 from orderly.ordering.allocation import Allocation
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
@@ -296,7 +297,7 @@ class Lifecycle:
         self._owned = owned
         self._processes = processes
         self._registered = False
-        self._closed = threading.Event()
+        self._closed = Latch()
 
     def require(self, *states: State) -> None:
         """Raise LifecycleError unless the consumer is in one of these states."""
@@ -426,6 +427,9 @@ class Lifecycle:
             raise LifecycleError(
                 "close() would wait for handlers of this thread's event loop: await aclose()"
             )
+        shielded(self._close)
+
+    def _close(self) -> None:
         with self.lock:
             if self.state in (State.CLOSING, State.CLOSED):
                 return

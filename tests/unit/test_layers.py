@@ -16,6 +16,7 @@ RANK = {
     "namespace": 0,
     "sentences": 0,
     "signals": 0,
+    "interruptions": 1,
     "model": 1,
     "redaction": 1,
     "config": 3,

@@ -1,0 +1,191 @@
+"""Interruptions: exceptions that end a call of the program between any two of its steps.
+
+Ctrl-C raises KeyboardInterrupt in the main thread, and an alarm's handler raises what it likes. It
+can come between taking a lock and holding it in a `with`, or between counting something and noting
+that it was counted. Threads of this library are never interrupted, so there are three ways to be
+safe: a call runs on a thread of its own (`shielded`); or what it leaves half done is made whole by
+the clause that catches the interruption, which first lets go of its locks (`let_go`); or one step
+in C does all of it. What is caught is always raised again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, TypeVar
+
+from orderly.signals import LOOK
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+_OURS = "orderly-"  # how the names of all threads of this library begin
+
+
+def let_go(lock: threading.RLock | threading.Condition) -> None:
+    """Release a lock that an interruption may have left with this thread.
+
+    A `with` releases what it holds. But an interruption can come when the lock is taken and not
+    held yet, or when the `with` has begun to end.
+    """
+    while held_here(lock):
+        lock.release()
+
+
+def held_here(lock: threading.RLock | threading.Condition) -> bool:
+    """Whether this thread holds the lock; what a Condition asks of its lock, too."""
+    return bool(lock._is_owned())  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def ours() -> bool:
+    """Whether this thread is one of this library's, which nobody interrupts."""
+    return threading.current_thread().name.startswith(_OURS)
+
+
+def shielded(work: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
+    """Run `work` on a thread of its own and wait for it; an interruption ends only the wait.
+
+    On a thread of this library it runs at once. It sees the caller's context variables.
+
+    Args:
+        work: what must not be cut off.
+        undo: called on that thread, or on another one, if the wait was interrupted and `work`
+            succeeds all the same. It can be called twice.
+    """
+    if ours():
+        return work()
+    results: list[T] = []
+    errors: list[BaseException] = []
+    interrupted: list[bool] = []
+    ended = threading.Lock()
+    ended.acquire()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            results.append(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            errors.append(error)
+        ended.release()
+        if undo is not None and results and interrupted:
+            undo()
+
+    try:
+        _begin(run, "shielded")
+    except RuntimeError as error:
+        if "new thread" not in str(error):  # else there can be none any more
+            raise
+        return work()
+    try:
+        ended.acquire()
+    except BaseException:
+        interrupted.append(True)
+        if undo is not None and results:
+            _begin(undo, "undoing")
+        raise
+    if errors:
+        raise errors.pop()
+    return results[0]
+
+
+def _begin(work: Callable[[], object], name: str) -> None:
+    threading.Thread(target=work, name=f"{_OURS}{name}", daemon=True).start()
+
+
+def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Run `function` on a new thread; the result is to be awaited on the running loop.
+
+    It runs to its end, also when nobody awaits it any more. The event loop's default executor has
+    few threads, and the program needs them: one silent broker must not take the last one.
+
+    Args:
+        function: may block.
+        name: of the thread.
+    """
+    import asyncio  # noqa: PLC0415  commands that ask a broker once do without
+
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+
+    def run() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return asyncio.wrap_future(outcome)
+
+
+# --- waiting for another thread -------------------------------------------------------------------
+# A threading.Condition is held for a moment at the beginning and at the end of a wait: whoever is
+# interrupted then keeps it for ever, and the thread that wants to notify stands. Here everybody
+# sleeps on a lock of their own.
+
+
+class Bell:
+    """Wakes those who wait until something is so. One who is interrupted disturbs nobody."""
+
+    def __init__(self) -> None:
+        self._asleep: deque[threading.Lock] = deque()
+
+    def ring(self) -> None:
+        """Have all who wait look again."""
+        with suppress(IndexError):  # somebody else woke the last one
+            while self._asleep:
+                self._asleep.popleft().release()
+
+    def wait_for(self, condition: Callable[[], object], timeout: float | None) -> bool:
+        """Wait until `condition` holds; False if `timeout` seconds pass before (None: no limit).
+
+        It is looked at after each ring, and now and then: who should have rung can be interrupted.
+        """
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        sleeper: threading.Lock | None = None
+        while not condition():
+            left = end - time.monotonic()
+            if left <= 0:
+                self._forget(sleeper)
+                return False
+            if sleeper is None:
+                sleeper = threading.Lock()
+                sleeper.acquire()
+                self._asleep.append(sleeper)
+            elif sleeper.acquire(timeout=min(left, LOOK)):
+                sleeper = None  # it was rung
+        self._forget(sleeper)
+        return True
+
+    def _forget(self, sleeper: threading.Lock | None) -> None:
+        if sleeper in self._asleep:
+            with suppress(ValueError):  # it was rung at this moment
+                self._asleep.remove(sleeper)  # type: ignore[arg-type]
+
+
+class Latch:
+    """A threading.Event for one that waits in the program's thread."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._bell = Bell()
+
+    def is_set(self) -> bool:
+        """Whether `set` was called."""
+        return self._set
+
+    def set(self) -> None:
+        """Let all pass, now and later."""
+        self._set = True
+        self._bell.ring()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for `set`; False if `timeout` seconds pass before."""
+        return self._bell.wait_for(self.is_set, timeout)
