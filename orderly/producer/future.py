@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures._base import FINISHED, PENDING, RUNNING
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from operator import attrgetter
 from typing import Any, final
 
@@ -31,7 +31,7 @@ class SendFuture(Future[SendResult]):
     made for the first who waits or cancels; from then on all is the standard's.
 
     Args:
-        first: called with the future before all other callbacks.
+        first: called with the future before all callbacks; can be called twice.
     """
 
     def __init__(self, first: Callable[[Future[SendResult]], object] | None = None) -> None:
@@ -40,9 +40,9 @@ class SendFuture(Future[SendResult]):
         self._result = None
         self._exception = None
         self._waiters: Any = ()  # lists once there is a condition; what is never made is never
-        # looked at by the garbage collector, which took a fifth
-        self._done_callbacks: Any = () if first is None else (first,)
+        self._done_callbacks: Any = ()  # looked at by the garbage collector, which took a fifth
         self._made: threading.Condition | None = None
+        self._first = first
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]  # never written
@@ -66,7 +66,12 @@ class SendFuture(Future[SendResult]):
         except BaseException:  # an interruption
             let_go(_changing)
             raise
-        return super().set_running_or_notify_cancel()
+        if self._state == CANCELLED_AND_NOTIFIED:  # it was interrupted the first time
+            return False
+        claimed = super().set_running_or_notify_cancel()
+        if not claimed and self._first is not None:
+            self._first(self)  # so may have been the one who cancelled it
+        return claimed
 
     def set_result(self, result: SendResult) -> None:
         """As the standard's."""
@@ -76,7 +81,7 @@ class SendFuture(Future[SendResult]):
                 self._result = result
                 self._state = FINISHED
         if alone:
-            self._invoke_callbacks()  # type: ignore[attr-defined]  # not in the stubs
+            self._invoke_callbacks()
         else:
             super().set_result(result)
 
@@ -92,6 +97,11 @@ class SendFuture(Future[SendResult]):
             raise
         if not alone:
             super().add_done_callback(fn)
+
+    def _invoke_callbacks(self) -> None:
+        if self._first is not None:  # not as one of them: what it raises would be swallowed
+            self._first(self)
+        super()._invoke_callbacks()  # type: ignore[misc]  # not in the stubs
 
     def running(self) -> bool:
         """As the standard's."""

@@ -477,13 +477,20 @@ class OrderlyProducer:
         dispatch, message = self._running(), self._named(message)
         _, lane = dispatch.plan(message, selector, arg)
         ordered, topic = lane is not None, message.topic
-        async with self._turn(topic):  # fair, so nobody overtakes a task that waits for a route
-            queues = dispatch.topics.known(topic, ordered=ordered)
-            if queues is None:
-                find = partial(dispatch.topics.queues, topic, ordered=ordered)
-                queues = await in_thread_of_its_own(find, "orderly-finding-queues")
-            future = SendFuture(dispatch.room.leave)
-            dispatch.accept(message, selector, arg, timeout, future, queues=queues)
+        future = SendFuture(dispatch.room.leave)
+        accept = partial(dispatch.accept, message, selector, arg, timeout, future)
+        turns = self._turns.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+        queues = dispatch.topics.known(topic, ordered=ordered)
+        if queues is not None and topic not in turns:
+            accept(queues=queues)
+        else:
+            # Fair, so nobody overtakes a task that waits. It goes when no task has it any more.
+            async with turns.setdefault(topic, asyncio.Lock()):
+                queues = dispatch.topics.known(topic, ordered=ordered)
+                if queues is None:
+                    find = partial(dispatch.topics.queues, topic, ordered=ordered)
+                    queues = await in_thread_of_its_own(find, "orderly-finding-queues")
+                accept(queues=queues)
         return await asyncio.wrap_future(future)
 
     def send_oneway(self, message: Message) -> None:
@@ -568,8 +575,3 @@ class OrderlyProducer:
             return self._dispatch
         state = "is closed; make a new one" if self._closed else "is not started; call start()"
         raise LifecycleError(f"the producer {state} (or use it in a with statement)")
-
-    def _turn(self, topic: str) -> asyncio.Lock:
-        """The lock of a topic's sends on the running loop; it goes when no task has it."""
-        turns = self._turns.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-        return turns.setdefault(topic, asyncio.Lock())
