@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from orderly.signals import LOOK
 
@@ -50,50 +50,64 @@ def ours() -> bool:
     return threading.current_thread().name.startswith(_OURS)
 
 
-def shielded(work: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
+def shielded(work: Callable[[], T]) -> T:
     """Run `work` on a thread of its own and wait for it; an interruption ends only the wait.
 
     On a thread of this library it runs at once. It sees the caller's context variables.
-
-    Args:
-        work: what must not be cut off.
-        undo: called on that thread, or on another one, if the wait was interrupted and `work`
-            succeeds all the same. It can be called twice.
     """
-    if ours():
-        return work()
-    results: list[T] = []
-    errors: list[BaseException] = []
-    interrupted: list[bool] = []
-    ended = threading.Lock()
-    ended.acquire()
-    context = copy_context()
+    return work() if ours() else Shielded(work).result()
 
-    def run() -> None:
-        try:
-            results.append(context.run(work))
-        except BaseException as error:  # noqa: BLE001 - it is the caller's
-            errors.append(error)
-        ended.release()
-        if undo is not None and results and interrupted:
-            undo()
 
+class Shielded(Generic[T]):
+    """A call of `work` on a thread of its own, for one that undoes it after an interruption.
+
+    starting = Shielded(self._start)
     try:
-        _begin(run, "shielded")
-    except RuntimeError as error:
-        if "new thread" not in str(error):  # else there can be none any more
-            raise
-        return work()
-    try:
-        ended.acquire()
+        return starting.result()
     except BaseException:
-        interrupted.append(True)
-        if undo is not None and results:
-            _begin(undo, "undoing")
+        starting.undo(self.close)
         raise
-    if errors:
-        raise errors.pop()
-    return results[0]
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._context = copy_context()
+        self._results: list[T] = []
+        self._errors: list[BaseException] = []
+        self._undo: list[Callable[[], object]] = []
+        self._ended = threading.Lock()
+        self._ended.acquire()
+
+    def result(self) -> T:
+        """Begin it, wait for it, and return or raise what it did."""
+        try:
+            if ours():
+                self._run()
+            else:
+                _begin(self._run, "shielded")
+        except RuntimeError as error:
+            if "new thread" not in str(error):  # else there can be none any more
+                raise
+            self._run()
+        self._ended.acquire()
+        if self._errors:
+            raise self._errors[0]
+        return self._results[0]
+
+    def undo(self, undo: Callable[[], object]) -> None:
+        """Call `undo` on another thread once the work has succeeded, perhaps twice; else never."""
+        self._undo.append(undo)
+        if self._results:
+            _begin(undo, "undoing")
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._context.run(self._work))
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            self._errors.append(error)
+        self._ended.release()
+        for undo in self._undo:
+            undo()
 
 
 def _begin(work: Callable[[], object], name: str) -> None:

@@ -379,7 +379,7 @@ class FrameWriter:
         except BaseException as error:
             let_go(self._lock)
             if is_of_system(error) or (self._seal and self._is_missing(frame)):
-                self._on_broken(error)
+                self._on_broken(error)  # with TLS, the next frame would follow upon a part of it
             else:
                 self._clean_up(frame)
             raise
@@ -405,13 +405,15 @@ class FrameWriter:
             self._start_drain()
 
     def _is_missing(self, frame: _Frame) -> bool:
-        """Whether an interruption came before a frame was put: the next one must not follow."""
+        """Whether an interruption came before a frame was put."""
         return frame not in self._unsent and sum(frame.sent) == 0
 
     def _clean_up(self, frame: _Frame) -> None:
         """See to it that what an interruption left here goes out, or never does."""
         with self._lock:
-            if not frame.sent and frame in self._unsent:
+            if self._is_missing(frame):
+                frame.sent.clear()
+            elif not frame.sent:
                 self._unsent.remove(frame)
             if not self._unsent:
                 return

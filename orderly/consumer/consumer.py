@@ -35,7 +35,7 @@ from orderly.consumer.session import Session, sharding_key
 from orderly.consumer.statistics import TopicStatistics
 from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
 from orderly.errors import ConfigError
-from orderly.interruptions import in_thread_of_its_own, shielded
+from orderly.interruptions import Shielded, in_thread_of_its_own, shielded
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
@@ -240,8 +240,13 @@ class OrderlyConsumer:
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
         self._client.connections.check_process()
-        shielded(self._lifecycle.start, undo=self._lifecycle.close)
-        return self
+        starting = Shielded(self._lifecycle.start)
+        try:
+            starting.result()
+            return self  # noqa: TRY300 - an interruption can come here, too
+        except BaseException:
+            starting.undo(self._lifecycle.close)
+            raise
 
     def close(self) -> None:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.

@@ -17,7 +17,7 @@ from orderly.config import ProducerConfig, check_group, check_seconds, check_top
 from orderly.config.arguments import check_given, check_timeout, is_int
 from orderly.config.fields import given
 from orderly.errors import ConfigError, LifecycleError
-from orderly.interruptions import in_thread_of_its_own, shielded
+from orderly.interruptions import Shielded, in_thread_of_its_own, shielded
 from orderly.log import get_logger
 from orderly.message import Message
 from orderly.model import MessageQueue, SendResult
@@ -308,8 +308,13 @@ class OrderlyProducer:
             LifecycleError: started or closed before, or the client has a producer of this group.
         """
         self._client.connections.check_process()
-        shielded(self._begin, undo=partial(self._close, 0))
-        return self
+        starting = Shielded(self._begin)
+        try:
+            starting.result()
+            return self  # noqa: TRY300 - an interruption can come here, too
+        except BaseException:
+            starting.undo(partial(self._close, 0))
+            raise
 
     def _begin(self) -> None:
         with self._lifecycle:

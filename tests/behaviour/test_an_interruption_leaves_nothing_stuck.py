@@ -212,7 +212,7 @@ def test_the_first_send_of_a_producer(shop, every):
         shop.goes_on(step, place)
         shop.close()
 
-    at_each_step(lambda it: shop.producer.send(it), check, 5 * every, prepare=opened)
+    at_each_step(lambda it: shop.producer.send(it), check, 5 * every, prepare=opened)  # noqa: PLW0108 - a new one each time
     shop.judge()
 
 
@@ -256,7 +256,7 @@ def test_who_waits_for_room(shop, every):
         room._limit = 10_000
         shop.goes_on(step, place)
 
-    at_each_step(lambda it: producer.submit(it), check, 3 * every, prepare=full)
+    at_each_step(producer.submit, check, 3 * every, prepare=full)
     shop.judge()
 
 
@@ -369,6 +369,7 @@ class Member:
 
     def close(self):
         self.consumer.close()
+        eventually(lambda: self.consumer.state is State.CLOSED)  # it may be closing already
         self.client.close()
 
 

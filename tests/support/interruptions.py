@@ -1,9 +1,11 @@
 """Exceptions that end a call between any two of its steps, as Ctrl-C or an alarm's handler raise.
 
 A step is one bytecode of the library's own code, on the calling thread. Python looks for signals
-after some of them only; whatever comes between any two must not matter.
+after some of them only; whatever comes between any two must not matter. (What comes at a return is
+left out: it is as if it came in the caller.)
 """
 
+import dis
 import sys
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import orderly
 
 _HOME = str(Path(orderly.__file__).parent)
 _TESTING = str(Path(orderly.__file__).parent / "testing")
+
+
+_RETURNS = {code for name, code in dis.opmap.items() if name.startswith("RETURN_")}
 
 
 class Alarm(Exception):
@@ -66,7 +71,7 @@ class _Raising:
         return self._step
 
     def _step(self, frame, event, _arg):
-        if event == "opcode":
+        if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
             self._left -= 1
             if self._left == 0:
                 sys.settrace(None)
