@@ -117,7 +117,8 @@ def _begin(work: Callable[[], object], name: str) -> None:
 def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future[T]:
     """Run `function` on a new thread; the result is to be awaited on the running loop.
 
-    It runs to its end, also when nobody awaits it any more. The event loop's default executor has
+    It runs to its end, also when nobody awaits it any more, and sees the caller's context
+    variables. The event loop's default executor has
     few threads, and the program needs them: one silent broker must not take the last one.
 
     Args:
@@ -129,9 +130,11 @@ def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()  # from now on it cannot be cancelled
 
+    context = copy_context()
+
     def run() -> None:
         try:
-            outcome.set_result(function())
+            outcome.set_result(context.run(function))
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
             outcome.set_exception(error)
 
@@ -146,16 +149,20 @@ def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future
 
 
 class Bell:
-    """Wakes those who wait until something is so. One who is interrupted disturbs nobody."""
+    """Wakes those who wait until something is so. One who is interrupted disturbs nobody.
+
+    Attributes:
+        asleep: what they sleep on; empty if nobody does.
+    """
 
     def __init__(self) -> None:
-        self._asleep: deque[threading.Lock] = deque()
+        self.asleep: deque[threading.Lock] = deque()
 
     def ring(self) -> None:
         """Have all who wait look again."""
         with suppress(IndexError):  # somebody else woke the last one
-            while self._asleep:
-                self._asleep.popleft().release()
+            while self.asleep:
+                self.asleep.popleft().release()
 
     def wait_for(self, condition: Callable[[], object], timeout: float | None) -> bool:
         """Wait until `condition` holds; False if `timeout` seconds pass before (None: no limit).
@@ -172,16 +179,16 @@ class Bell:
             if sleeper is None:
                 sleeper = threading.Lock()
                 sleeper.acquire()
-                self._asleep.append(sleeper)
+                self.asleep.append(sleeper)
             elif sleeper.acquire(timeout=min(left, LOOK)):
                 sleeper = None  # it was rung
         self._forget(sleeper)
         return True
 
     def _forget(self, sleeper: threading.Lock | None) -> None:
-        if sleeper in self._asleep:
+        if sleeper in self.asleep:
             with suppress(ValueError):  # it was rung at this moment
-                self._asleep.remove(sleeper)  # type: ignore[arg-type]
+                self.asleep.remove(sleeper)  # type: ignore[arg-type]
 
 
 class Latch:

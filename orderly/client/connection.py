@@ -327,6 +327,9 @@ _DO_NOT_WAIT = (socket.MSG_DONTWAIT,)
 _OVERHEAD = 256  # bytes that a waiting frame costs besides its own
 
 
+_Frame = tuple[bytes, list[int]]  # and what each write took of it
+
+
 class FrameWriter:
     """The write side of one socket. Thread-safe; frames go out whole and in the order given.
 
@@ -369,59 +372,60 @@ class FrameWriter:
         Raises:
             OSError: the stream is broken and the peer cannot have seen all of the frame.
         """
-        frame = _Frame(data, sent)
+        frame = (data, sent)
         try:
             with self._lock:
                 if self._seal is not None:
                     sent.append(0)  # what is sealed must go
-                    frame.data = self._seal(data)
+                    frame = (self._seal(data), sent)
                 self._put(frame)
         except BaseException as error:
             let_go(self._lock)
-            if is_of_system(error) or (self._seal and self._is_missing(frame)):
-                self._on_broken(error)  # with TLS, the next frame would follow upon a part of it
-            else:
-                self._clean_up(frame)
+            with self._lock:
+                if is_of_system(error) or (self._seal and self._is_missing(frame)):
+                    self._on_broken(error)  # with TLS, the next would follow upon a part of it
+                else:
+                    self._clean_up(frame)
             raise
 
     def _put(self, frame: _Frame) -> None:
+        data, sent = frame
         if self._unsent:
-            frame.sent.append(0)  # it will go, and whoever asks whether it went must know
+            sent.append(0)  # it will go, and whoever asks whether it went must know
             self._unsent.append(frame)
-            self.unsent += len(frame.data) + _OVERHEAD
+            self.unsent += len(data) + _OVERHEAD
             return
         self._unsent.append(frame)
         try:
             # map and extend run in C: a signal cannot come between the system call and the note
             # of its result, as it could with `sent = send(data)`.
-            frame.sent.extend(map(self._socket.send, (frame.data,), _DO_NOT_WAIT))
+            sent.extend(map(self._socket.send, (data,), _DO_NOT_WAIT))
         except BlockingIOError:
-            frame.sent.append(0)
-        if sum(frame.sent) == len(frame.data):
+            sent.append(0)
+        if sum(sent) == len(data):
             self._unsent.popleft()
         else:
-            self.unsent += len(frame.data) + _OVERHEAD
+            self.unsent += len(data) + _OVERHEAD
         if self._unsent:
             self._start_drain()
 
     def _is_missing(self, frame: _Frame) -> bool:
         """Whether an interruption came before a frame was put."""
-        return frame not in self._unsent and sum(frame.sent) == 0
+        return not any(each is frame for each in self._unsent) and sum(frame[1]) == 0
 
     def _clean_up(self, frame: _Frame) -> None:
         """See to it that what an interruption left here goes out, or never does."""
-        with self._lock:
-            if self._is_missing(frame):
-                frame.sent.clear()
-            elif not frame.sent:
-                self._unsent.remove(frame)
-            if not self._unsent:
-                return
-            try:
-                self._start_drain()
-            except BaseException as error:
-                self._on_broken(error)  # half a frame may be out, and nobody writes the rest
-                raise
+        if self._is_missing(frame):
+            frame[1].clear()
+        elif not frame[1]:
+            self._unsent.remove(frame)
+        if not self._unsent:
+            return
+        try:
+            self._start_drain()
+        except BaseException as error:
+            self._on_broken(error)  # half a frame may be out, and nobody writes the rest
+            raise
 
     def _start_drain(self) -> None:
         """Have a thread write what is left; one too many ends at once."""
@@ -432,12 +436,12 @@ class FrameWriter:
             return
         try:
             while (rest := self._rest()) is not None:
-                frame, chunk = rest
-                frame.sent.append(self._socket.send(chunk))
+                chunk, sent = rest
+                sent.append(self._socket.send(chunk))
         except OSError as error:
             self._on_broken(error)
 
-    def _rest(self) -> tuple[_Frame, memoryview] | None:
+    def _rest(self) -> tuple[memoryview, list[int]] | None:
         """What is next: of the first frame, what is not out yet.
 
         None ends the congestion, and with it the thread: decided under the lock, so that two
@@ -445,12 +449,12 @@ class FrameWriter:
         """
         with self._lock:
             while self._unsent:
-                frame = self._unsent[0]
-                done = sum(frame.sent)
-                if done < len(frame.data):
-                    return frame, memoryview(frame.data)[done:]
+                data, sent = self._unsent[0]
+                done = sum(sent)
+                if done < len(data):
+                    return memoryview(data)[done:], sent
                 self._unsent.popleft()
-                self.unsent = max(0, self.unsent - len(frame.data) - _OVERHEAD)
+                self.unsent = max(0, self.unsent - len(data) - _OVERHEAD)
             self.unsent = 0
             self._draining.release()
             return None
@@ -459,14 +463,6 @@ class FrameWriter:
 def is_of_system(error: BaseException) -> bool:
     """Whether an error is the operating system's: a signal's handler may raise TimeoutError."""
     return isinstance(error, OSError) and error.errno is not None
-
-
-@dataclass(slots=True, eq=False)
-class _Frame:
-    """A frame on its way. `sent` has what each write took; it need not be the last word."""
-
-    data: bytes
-    sent: list[int]
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -111,27 +111,24 @@ class ReaderElection:
             self._call_if_expected()
 
     def _in_turn(self, wanted: Callable[[], bool], mine: Callable[[bytes], bool]) -> bool:
-        had_turn = self._role.acquire(blocking=False)
-        if had_turn:
-            if not self._left and wanted():
-                self._read_once(mine)
-            self._role.release()
-        return had_turn
-
-    def _read_once(self, mine: Callable[[bytes], bool]) -> None:
-        self._readings += 1
-        try:
-            # In C, as no signal may come between: bytes would be taken and not held.
-            self._left.extend(map(self._receive, _ONE_READ))
-        except BlockingIOError:
-            return  # nothing came for so long; the thread goes on
-        except OSError as error:
-            if error.errno is None:  # a TimeoutError of a signal's handler, say
-                raise
-            self._failed.append(error)
-            return
-        if mine(self._left[0]):
-            self._left.clear()
+        if not self._role.acquire(False):
+            return False
+        if not self._left and wanted():
+            self._readings += 1
+            try:
+                # In C, as no signal may come between: bytes would be taken and not held.
+                self._left.extend(map(self._receive, _ONE_READ))
+            except BlockingIOError:
+                pass  # nothing came for so long; the thread goes on
+            except OSError as error:
+                if error.errno is None:  # a TimeoutError of a signal's handler, say
+                    raise
+                self._failed.append(error)
+            else:
+                if mine(self._left[0]):
+                    self._left.clear()
+        self._role.release()
+        return True
 
     def call(self) -> None:
         """Make the thread read if it pauses."""

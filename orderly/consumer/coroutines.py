@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -277,8 +276,7 @@ async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     A thread's work cannot be taken back. It is not one of the loop's executor: the user's handlers
     would have to do without while a broker is silent.
     """
-    work = partial(copy_context().run, function, *args, **kwargs)
-    working = in_thread_of_its_own(work, "orderly-aside-run")
+    working = in_thread_of_its_own(partial(function, *args, **kwargs), "orderly-aside-run")
     try:
         return await asyncio.shield(working)
     finally:

@@ -66,12 +66,17 @@ class SendFuture(Future[SendResult]):
         except BaseException:  # an interruption
             let_go(_changing)
             raise
-        if self._state == CANCELLED_AND_NOTIFIED:  # it was interrupted the first time
+        return super().set_running_or_notify_cancel()
+
+    def claim(self) -> bool:
+        """As `set_running_or_notify_cancel`, again and again: it, or a cancel, can be cut off."""
+        if self._state == RUNNING:
+            return True
+        if self._state == CANCELLED_AND_NOTIFIED or not self.set_running_or_notify_cancel():
+            if self._first is not None:
+                self._first(self)
             return False
-        claimed = super().set_running_or_notify_cancel()
-        if not claimed and self._first is not None:
-            self._first(self)  # so may have been the one who cancelled it
-        return claimed
+        return True
 
     def set_result(self, result: SendResult) -> None:
         """As the standard's."""
@@ -101,11 +106,8 @@ class SendFuture(Future[SendResult]):
     def _invoke_callbacks(self) -> None:
         if self._first is not None:  # not as one of them: what it raises would be swallowed
             self._first(self)
-        super()._invoke_callbacks()  # type: ignore[misc]  # not in the stubs
-
-    def running(self) -> bool:
-        """As the standard's."""
-        return bool(self._state == RUNNING)
+        if self._done_callbacks:
+            super()._invoke_callbacks()  # type: ignore[misc]  # not in the stubs
 
     def done(self) -> bool:
         """As the standard's."""
@@ -138,11 +140,7 @@ class SyncResult:
         self._known = threading.Lock()
         self._known.acquire()
 
-    def running(self) -> bool:
-        """Whether it can be cancelled no more: it never can."""
-        return True
-
-    def set_running_or_notify_cancel(self) -> bool:
+    def claim(self) -> bool:
         """It is never cancelled."""
         return True
 

@@ -9,7 +9,6 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from orderly.errors import InvalidMessage, LifecycleError, OrderlyError
@@ -56,8 +55,9 @@ class PendingLimit:
     def leave(self, future: object) -> None:
         """Go out; may be a future's callback. A second time does nothing."""
         self._inside.discard(future)
-        self._space.ring()
-        if not self._inside:
+        if self._space.asleep:
+            self._space.ring()
+        if self._nobody.asleep and not self._inside:
             self._nobody.ring()
 
     def wait_empty(self, timeout: float | None) -> bool:
@@ -110,13 +110,13 @@ class PendingSend(OutboxEntry):
     body: bytes = b""
     properties: str = ""
     message_id: str = ""
-    future: Future[SendResult] | SyncResult = field(default_factory=SendFuture)
+    future: SendFuture | SyncResult = field(default_factory=SendFuture)
     claimed: bool = False
 
     def claim(self) -> bool:
         """Make the future uncancellable; False if it was cancelled before."""
-        if not self.claimed:  # an interruption may have come before this was set
-            self.claimed = self.future.running() or self.future.set_running_or_notify_cancel()
+        if not self.claimed:
+            self.claimed = self.future.claim()
         return self.claimed
 
 
@@ -227,9 +227,7 @@ def refuse_in_callback(method: str) -> None:
         )
 
 
-def _complete(
-    future: Future[SendResult], message_id: str, outcome: SendResult | OrderlyError
-) -> None:
+def _complete(future: SendFuture, message_id: str, outcome: SendResult | OrderlyError) -> None:
     outer, _callbacks.active = in_callback(), True
     try:
         if isinstance(outcome, SendResult):

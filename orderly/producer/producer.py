@@ -49,7 +49,7 @@ from orderly.selectors.choice import (
 )
 from orderly.selectors.keyed import hash_mod
 
-F = TypeVar("F", Future[SendResult], SyncResult)
+F = TypeVar("F", SendFuture, SyncResult)
 _Turns = WeakValueDictionary[str, asyncio.Lock]
 
 _CONNECTORS = 16  # threads that may wait for connections at once; started only when needed
@@ -130,8 +130,10 @@ class Dispatch:
         deadline = time.monotonic() + limit
         entry = self._entry(message, lane, deadline, future)
         may_wait = queues is None and not in_callback()
+        ordered = lane is not None
+        queues = queues or self.topics.known(message.topic, ordered=ordered)
         if queues is None:
-            queues = self.topics.queues(message.topic, ordered=lane is not None)
+            queues = self.topics.queues(message.topic, ordered=ordered)
         sender = self._sender(choose(chosen, queues, message, arg))
         if not may_wait or self.room.wait_for_room(deadline - time.monotonic()):
             sender.add(entry)
@@ -195,7 +197,7 @@ class Dispatch:
         message: Message,
         lane: str | None,
         deadline: float,
-        future: Future[SendResult] | SyncResult,
+        future: SendFuture | SyncResult,
     ) -> PendingSend:
         message_id = self._ids.next()
         text = properties_text(message, message_id)

@@ -130,6 +130,12 @@ def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> Sen
 _SHORTEST_ATTEMPT = 0.05  # seconds; a retry that begins late still gets a chance of an answer
 
 
+# How the latest batch that was taken goes out. First the message whose sender, a thread of the
+# program, took the batch; None: a thread of the library did. Then a list, empty until something of
+# the batch went out; see `FrameWriter.write`. Both are replaced at once, by one step.
+Attempt = tuple[PendingSend | None, list[int]]
+
+
 class QueueSender:
     """The sending side of one queue. Thread-safe.
 
@@ -169,7 +175,7 @@ class QueueSender:
         self._log = log.bind(topic=queue.topic, broker=queue.broker_name, queue_id=queue.queue_id)
         self._lock = threading.RLock()
         self._outbox: Outbox[PendingSend] = Outbox(queue, rules)
-        self._attempt = Attempt(None)
+        self._attempt: Attempt = (None, [])
         self._wake_at = math.inf  # when the earliest timer fires that was not yet heard of
         self._closed: OrderlyError | None = None
 
@@ -257,14 +263,13 @@ class QueueSender:
 
     def _next(self, added: PendingSend | None) -> OutboxBatch[PendingSend] | None:
         now = time.monotonic()
-        failed: list[Failed[PendingSend]] = []
+        if added is not None and self._outbox.overdue(now):  # callbacks of the program's may run
+            self._aside(self._pump)
+            return None
         with self._lock:
-            if added is not None and self._outbox.overdue(now):
-                self._aside(self._pump)
-                return None
-            failed = self._outbox.expire(now)
+            failed = [] if added is not None else self._outbox.expire(now)
             if not self._outbox.busy:
-                self._attempt = Attempt(added)
+                self._attempt = (added, [])
             batch = self._outbox.take(now, PendingSend.claim)
             broken = self._plan_wake(now)
         if failed:
@@ -285,7 +290,7 @@ class QueueSender:
         timeout = max(_SHORTEST_ATTEMPT, min(self._send_timeout, left))
         try:
             command = self._commands.make(batch.entries, time.time())
-            command.sent = self._attempt.sent
+            _, command.sent = self._attempt
             return self._client.brokers.send(
                 self.queue,
                 command,
@@ -297,7 +302,7 @@ class QueueSender:
         except OrderlyError as error:
             return error
         except Exception as error:
-            if self._attempt.added is not None:  # it may be what a signal's handler raised
+            if self._attempt[0] is not None:  # it may be what a signal's handler raised
                 raise
             unexpected = OrderlyError(f"the batch could not be sent: {error!r}")
             unexpected.__cause__ = error
@@ -314,7 +319,7 @@ class QueueSender:
         with self._lock:
             if self._outbox.in_flight is not batch:
                 return  # who wanted this was interrupted and another took it over; or it was closed
-            self._attempt = Attempt(None)
+            self._attempt = (None, [])
         under_way = self._transmit(batch, may_connect=True)
         if isinstance(under_way, OrderlyError):
             self._failed(batch, under_way, sent=False)
@@ -402,7 +407,8 @@ class QueueSender:
         """Go on where the call that added `entry` was interrupted."""
         with self._lock:
             self._outbox.mend()
-            if self._attempt.added is entry and not self._attempt.sent:
+            added, sent = self._attempt
+            if added is entry and not sent:
                 self._outbox.put_back()
             lost = not (entry.claimed or self._outbox.has(entry))
         if lost:
@@ -411,19 +417,3 @@ class QueueSender:
                 entry.future.set_exception(SendFailed(error))
             self._room.leave(entry.future)
         self._pump()
-
-
-class Attempt:
-    """How the latest batch that was taken goes out.
-
-    Attributes:
-        added: the message whose sender, a thread of the program, took the batch; None: a thread of
-            the library did.
-        sent: empty until something of it went out; see `FrameWriter.write`.
-    """
-
-    __slots__ = ("added", "sent")
-
-    def __init__(self, added: PendingSend | None) -> None:
-        self.added = added
-        self.sent: list[int] = []

@@ -116,7 +116,7 @@ def test_who_has_waited_in_vain_leaves_nothing_behind():
     bell = Bell()
     for _ in range(3):
         assert not bell.wait_for(lambda: False, 0.001)
-    assert not bell._asleep
+    assert not bell.asleep
 
 
 def test_it_looks_again_without_a_ring(monkeypatch):
@@ -215,7 +215,7 @@ def test_a_future_ends_and_lets_others_wait_whatever_its_owner_was_doing(wait):
 
     def end(future):
         try:
-            if future.set_running_or_notify_cancel():
+            if future.claim():
                 future.set_result(STORED)
             return future.result()
         except CancelledError:
