@@ -58,6 +58,7 @@ class _Raising:
 
     def __enter__(self):
         self._before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether anybody wants them
         sys.settrace(self._called)
 
     def __exit__(self, *_):
@@ -67,10 +68,10 @@ class _Raising:
         name = frame.f_code.co_filename
         if not name.startswith(_HOME) or name.startswith(_TESTING):
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._step
 
     def _step(self, frame, event, _arg):
+        frame.f_trace_opcodes = True  # at the first line: before that, Python 3.12 and 3.13 miss it
         if event == "opcode" and frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
             self._left -= 1
             if self._left == 0:
