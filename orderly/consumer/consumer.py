@@ -26,7 +26,6 @@ from orderly.config.arguments import (
     is_number,
 )
 from orderly.config.fields import given
-from orderly.consumer.coroutines import in_thread_of_its_own
 from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.introspection import held_queues
@@ -36,6 +35,7 @@ from orderly.consumer.session import Session, sharding_key
 from orderly.consumer.statistics import TopicStatistics
 from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
 from orderly.errors import ConfigError, LifecycleError
+from orderly.interruptions import Shielded, in_thread_of_its_own, shielded
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
@@ -184,8 +184,12 @@ class OrderlyConsumer:
                 " the consumer one"
             )
         subscription = subscription_of(self._topic(topic), tags, sql)
-        real = subscription.topic
         self._client.connections.check_process()
+        shielded(partial(self._subscribe, subscription))
+        return self
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        real = subscription.topic
         with self._lifecycle.lock:
             self._lifecycle.require(State.CREATED, State.RUNNING)
             if self._lifecycle.state is State.RUNNING:
@@ -196,7 +200,6 @@ class OrderlyConsumer:
                 self._lifecycle.look_around(real)
             self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
-        return self
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once.
@@ -206,9 +209,12 @@ class OrderlyConsumer:
         """
         real = self._topic(topic)
         self._client.connections.check_process()
+        shielded(partial(self._unsubscribe, real))
+
+    def _unsubscribe(self, topic: str) -> None:
         with self._lifecycle.lock:
             rest = {**self._session.subscriptions}
-            rest.pop(real, None)
+            rest.pop(topic, None)
             self._session.subscriptions = rest
             self._announce()
 
@@ -235,8 +241,13 @@ class OrderlyConsumer:
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
         self._client.connections.check_process()
-        self._lifecycle.start()
-        return self
+        starting = Shielded(self._lifecycle.start)
+        try:
+            starting.result()
+            return self  # noqa: TRY300 - an interruption can come here, too
+        except BaseException:
+            starting.undo(self._lifecycle.close)
+            raise
 
     def close(self) -> None:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.
@@ -364,12 +375,14 @@ class OrderlyConsumer:
             ConfigError: something other than queues.
         """
         self._client.connections.check_process()
-        self._runtime.control.pause(self.assignment if queues is None else queues)
+        chosen = self.assignment if queues is None else queues
+        shielded(partial(self._runtime.control.pause, chosen))
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """End a pause; None: of every queue. Errors as `pause`."""
         self._client.connections.check_process()
-        self._runtime.control.resume(self._session.paused if queues is None else queues)
+        chosen = self._session.paused if queues is None else queues
+        shielded(partial(self._runtime.control.resume, chosen))
 
     def pause_key(self, key: Hashable) -> None:
         """With order="key": stop calling the handler for one key; the other keys go on.
@@ -391,12 +404,12 @@ class OrderlyConsumer:
             ConfigError: the order is by queue, or the argument is not a key.
         """
         self._client.connections.check_process()
-        self._runtime.control.pause_key(self._key(key))
+        shielded(partial(self._runtime.control.pause_key, self._key(key)))
 
     def resume_key(self, key: Hashable) -> None:
         """Let a paused key go on, with its next message. Errors as `pause_key`."""
         self._client.connections.check_process()
-        self._runtime.control.resume_key(self._key(key))
+        shielded(partial(self._runtime.control.resume_key, self._key(key)))
 
     def _key(self, key: Hashable) -> Hashable:
         if not self.config.by_key:
@@ -429,7 +442,7 @@ class OrderlyConsumer:
             LifecycleError: the queue is not held, or is being given up.
         """
         self._client.connections.check_process()
-        return self._runtime.control.seek(queue, position)
+        return shielded(partial(self._runtime.control.seek, queue, position))
 
     # --- questions -----------------------------------------------------------------------------
 
@@ -475,7 +488,7 @@ class OrderlyConsumer:
         ask a broker.
         """
         self._client.connections.check_process()
-        return self._runtime.inspector.explain()
+        return shielded(self._runtime.inspector.explain)
 
     def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
         """With order="key": which keys of the queues held here are unfinished, and why.
@@ -491,7 +504,7 @@ class OrderlyConsumer:
         """
         check_count("limit", limit, 1)
         self._client.connections.check_process()
-        return self._runtime.inspector.explain_keys(limit)
+        return shielded(partial(self._runtime.inspector.explain_keys, limit))
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
         """With order="key": the parked keys in the queues held here, sorted. Does not ask a broker.
@@ -501,7 +514,7 @@ class OrderlyConsumer:
         on record, so `orderly parked list` shows it, too.
         """
         self._client.connections.check_process()
-        return self._runtime.inspector.parked()
+        return shielded(self._runtime.inspector.parked)
 
     def health(self) -> Health:
         """For probes: whether this member is well, and why not. Asks no broker.
@@ -512,7 +525,7 @@ class OrderlyConsumer:
         `lock_trust`. `Health` says more.
         """
         self._client.connections.check_process()
-        return self._runtime.inspector.health(self.state.value)
+        return shielded(lambda: self._runtime.inspector.health(self.state.value))
 
     def statistics(self, topic: str) -> TopicStatistics:
         """How fast a topic is consumed: calls, messages and failures a second, times in seconds.
@@ -521,7 +534,8 @@ class OrderlyConsumer:
             ConfigError: a bad topic name.
         """
         self._client.connections.check_process()
-        return self._session.statistics.of(self._topic(topic), now())
+        real = self._topic(topic)
+        return shielded(lambda: self._session.statistics.of(real, now()))
 
     def _topic(self, name: str) -> str:
         """The broker's name of a topic: with the client's namespace."""

@@ -10,9 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import closing, suppress
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -21,6 +19,7 @@ from orderly.clock import now
 from orderly.consumer.handler_caller import Caller, LaneTask, next_call
 from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.workers import Burst, Engine, one_call
+from orderly.interruptions import in_thread_of_its_own
 from orderly.ordering.lane import Batch
 
 P = ParamSpec("P")
@@ -336,38 +335,10 @@ async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     A thread's work cannot be taken back. It is not one of the loop's executor: the user's handlers
     would have to do without while a broker is silent.
     """
-    work = partial(copy_context().run, function, *args, **kwargs)
-    working = in_thread_of_its_own(work, "orderly-aside-run")
+    working = in_thread_of_its_own(partial(function, *args, **kwargs), "orderly-aside-run")
     try:
         return await asyncio.shield(working)
     finally:
         while not working.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([working])
-
-
-# --- blocking steps of an asyncio program's consumer ----------------------------------------------
-# The event loop's default executor has few threads, and handlers may use them: a close that waits
-# for its handlers must not take the last one.
-
-
-def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Run `function` on a new thread; the result is to be awaited on the running loop.
-
-    It runs to its end, also when nobody awaits it any more.
-
-    Args:
-        function: may block.
-        name: of the thread.
-    """
-    outcome: Future[T] = Future()
-    outcome.set_running_or_notify_cancel()  # from now on it cannot be cancelled
-
-    def run() -> None:
-        try:
-            outcome.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return asyncio.wrap_future(outcome)

@@ -54,6 +54,7 @@ from orderly.consumer.retention import (
 from orderly.consumer.session import LOOKS, HeldQueue, Session, longest_handler
 from orderly.consumer.workers import Worker
 from orderly.errors import ConfigError, LifecycleError, NoPermission
+from orderly.interruptions import Latch, shielded
 from orderly.namespace import RETRY_PREFIX
 from orderly.ordering.allocation import Allocation
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
@@ -360,7 +361,7 @@ class Lifecycle:
         self._owned = owned
         self._processes = processes
         self._failure: str | None = None
-        self._closed = threading.Event()
+        self._closed = Latch()
         runtime.failed = self._fail
 
     def require(self, *states: State) -> None:
@@ -479,7 +480,7 @@ class Lifecycle:
             raise LifecycleError(
                 "close() would wait for handlers of this thread's event loop: await aclose()"
             )
-        self._close()
+        shielded(self._close)
 
     def _close(self) -> None:
         with self.lock:

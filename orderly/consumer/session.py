@@ -18,6 +18,7 @@ from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.statistics import Statistics
 from orderly.errors import OrderlyError, RemotingError
+from orderly.interruptions import let_go
 from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
@@ -57,15 +58,19 @@ class QueueLock:
     __slots__ = ("_bursts", "_lock", "_owned")
 
     def __init__(self, owned: OwnedQueue, bursts: Collection[Batch]) -> None:
-        self._lock = new_lock()
+        self._lock = threading.RLock()
         self._owned = owned
         self._bursts = bursts
 
     def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._bursts:
-            for batch in tuple(self._bursts):
-                self._owned.catch_up(batch)
+        try:
+            self._lock.acquire()
+            if self._bursts:
+                for batch in tuple(self._bursts):
+                    self._owned.catch_up(batch)
+        except BaseException:  # nobody would release it
+            let_go(self._lock)
+            raise
 
     def __exit__(
         self,
@@ -450,8 +455,7 @@ class Session:
 
     def held(self) -> list[HeldQueue]:
         """A snapshot of the queues held, sorted."""
-        with self._lock:
-            return sorted(self._held.values(), key=lambda held: held.queue)
+        return sorted(self._held.values(), key=lambda held: held.queue)
 
 
 # --- log context ----------------------------------------------------------------------------------

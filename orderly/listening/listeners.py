@@ -17,6 +17,7 @@ from orderly.config.arguments import (
 )
 from orderly.config.fields import require
 from orderly.errors import ConfigError
+from orderly.interruptions import in_thread_of_its_own
 from orderly.listening.decoding import Decode
 from orderly.listening.handler_call import (
     AsyncFunction,
@@ -321,7 +322,7 @@ class AsyncListener(_Common):
     async def _handle(self, judge: FailurePolicy, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
         if held is None and judge.renews(delivery):
-            held = await asyncio.to_thread(judge.renew, delivery)
+            held = await in_thread_of_its_own(partial(judge.renew, delivery), "orderly-renewing")
         if held is not None:
             return held
         try:

@@ -18,7 +18,7 @@ class HandClock:
         self._awake = AwakeTime(at)
 
     def look(self):
-        self._awake.look(self.at)
+        self._awake = self._awake.looked(self.at)
 
     def now(self):
         self.look()
