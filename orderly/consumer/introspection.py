@@ -110,7 +110,8 @@ class ConsumerInspector:
             if held.owned.by_key:
                 with held.lock:
                     keys = [_key_seen_hanging(e, hung) for e in explain_keys(held.owned, now())]
-                found += sorted(keys, key=lambda e: e.offset)[:limit]
+                first = sorted(keys, key=lambda e: e.offset)[:limit]
+                found += [_with_because(held, each) for each in first]
         return tuple(found)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
@@ -263,6 +264,13 @@ def _key_seen_hanging(
 ) -> KeyExplanation:
     hangs = (explanation.queue, explanation.key) in hung and explanation.why is KeyWhy.HANDLING
     return replace(explanation, why=KeyWhy.HUNG) if hangs else explanation
+
+
+def _with_because(held: HeldQueue, explanation: KeyExplanation) -> KeyExplanation:
+    failing = held.failures.of(explanation.key, explanation.offset)
+    if failing is None or explanation.why is not KeyWhy.SUSPENDED:
+        return explanation
+    return replace(explanation, because=failing.because)
 
 
 def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:

@@ -96,16 +96,7 @@ class Parker:
         key = self._key(held, batch.key)
         refusal = self._refusal(held, batch.key, key, messages)
         if refusal is not None:
-            config = self._session.config
-            seconds = min(config.max_suspend, config.longest_suspend)
-            if wanted is not None:  # it was not the handler that gave the key up
-                seconds = config.suspend
-                with held.lock:
-                    held.to_park.pop(batch.key, None)
-                    wanted.refusal = refusal
-            known = _known(messages, failures)
-            held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
-            return seconds
+            return self._refused(held, batch, messages, failures, refusal)
         assert key is not None, "without a key it is refused"
         try:
             self._park(held, key, messages, failures)
@@ -120,6 +111,29 @@ class Parker:
             held.failed_parkings.pop(batch.key, None)
             held.to_park.pop(batch.key, None)
         return None
+
+    def _refused(
+        self,
+        held: HeldQueue,
+        batch: Batch,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+        refusal: str,
+    ) -> float:
+        """Note that nothing may be parked; returns how long to wait: longer each time."""
+        config, draw = self._session.config, random.random()  # noqa: S311 - it spreads waits
+        longest = min(config.max_suspend, config.longest_suspend)
+        tries = batch.messages[0].reconsume_times + 1
+        seconds = round(backoff(tries, min(config.suspend, longest), longest, draw), 3)
+        with held.lock:
+            wanted = held.to_park.pop(batch.key, None)
+            if wanted is not None:  # it was not the handler that gave the key up
+                wanted.refusal, seconds = refusal, config.suspend
+        held.failures.waits(batch.key, refusal)
+        at = log_context(self._session.group, held, messages[0], batch.key)
+        known = _known(messages, failures)
+        held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
+        return seconds
 
     def _failed(
         self,

@@ -89,11 +89,13 @@ class FailingMessage:
         offset: the message's.
         since: of its first failure (seconds).
         fingerprint: of its last one.
+        because: why it is not given up, or set aside, yet; None: nobody said.
     """
 
     offset: int
     since: float
     fingerprint: Fingerprint
+    because: str | None = None
 
 
 class Failures:
@@ -103,12 +105,27 @@ class Failures:
         self._by_key: OrderedDict[Hashable, FailingMessage] = OrderedDict()
         self._lock = threading.Lock()
 
-    def failed(self, key: Hashable, offset: int, fingerprint: Fingerprint, now: float) -> None:
+    def failed(
+        self,
+        key: Hashable,
+        offset: int,
+        fingerprint: Fingerprint,
+        now: float,
+        because: str | None = None,
+    ) -> None:
         """A lane's message failed at `now` (seconds)."""
         with self._lock:
             before = self._by_key.get(key)
             since = before.since if before is not None and before.offset == offset else now
-            put_latest(self._by_key, key, FailingMessage(offset, since, fingerprint), _MOST)
+            failing = FailingMessage(offset, since, fingerprint, because)
+            put_latest(self._by_key, key, failing, _MOST)
+
+    def waits(self, key: Hashable, because: str) -> None:
+        """A lane's message that failed could not be set aside."""
+        with self._lock:
+            failing = self._by_key.get(key)
+            if failing is not None:
+                self._by_key[key] = replace(failing, because=because)
 
     def succeeded(self, key: Hashable) -> None:
         """A lane's message is done."""

@@ -82,7 +82,7 @@ class UnsettledMessage:
         first_at: of its first failure.
         first_error: the text of that.
         waited: seconds it was made to wait by retries.
-        suspended: how often it was suspended once they were used up.
+        suspended: how often it was suspended once they were used up, without a verdict's wait.
         retrying: the next try is a retry.
         condemned: the fingerprint it was found poisoned with, and the verdict. It comes again only
             if it could not be parked; then the verdict remains.
@@ -150,8 +150,10 @@ class FailureMemory:
             if self._verdicts is not None:
                 self._verdicts.succeeded(lane, now)
 
-    def failed(self, delivery: Delivery, failed: FailedCall, now: float) -> JudgedFailure:
-        """Note a failure and judge it."""
+    def failed(
+        self, delivery: Delivery, failed: FailedCall, now: float, *, compare: bool = True
+    ) -> JudgedFailure:
+        """Note a failure and judge it: by comparison with other keys, or for itself."""
         lane, digest = delivery.lane, failed.fingerprint.digest
         with self._lock:
             self._sweep(now)
@@ -160,10 +162,22 @@ class FailureMemory:
                 return JudgedFailure(trying, trying.condemned[1])
             if self._verdicts is None:
                 return JudgedFailure(trying, None)
+            if not compare:
+                return JudgedFailure(trying, self._verdicts.condemn(lane))
             offset = delivery.message.queue_offset
             return JudgedFailure(
                 trying, self._verdicts.failed(lane, offset, digest, failed.kind, now)
             )
+
+    def leaves(self, case: JudgedFailure, now: float) -> PoisonVerdict | None:
+        """Return None if a message that cannot be read may leave its key, else why it waits."""
+        if self._verdicts is None or case.trying.condemned is not None:
+            return None
+        with self._lock:
+            if self._verdicts.may_leave(now):
+                return None
+            case.trying.suspended += 1
+            return self._verdicts.no_room(case.trying.suspended)
 
     def untried(self, lane: Lane) -> None:
         """The lane was admitted, but its message not tried."""
@@ -354,25 +368,20 @@ _NAMED: dict[str, type[Block | DeadLetter | Skip | Park]] = {
 
 
 def outcome_of(
-    policy: OnPoison, delivery: Delivery, failed: FailedCall, verdict: PoisonVerdict, events: Events
-) -> Outcome:
-    """Return what the policy does with the message, and log it.
+    policy: OnPoison, delivery: Delivery, verdict: PoisonVerdict, events: Events
+) -> tuple[str, Outcome]:
+    """Return the policy's name, and what it does with the message.
 
     Args:
         policy: of the settings.
         delivery: of the message.
-        failed: its last try.
         verdict: that found it poisoned.
-        events: logs it.
+        events: logs a policy that fails.
     """
     if isinstance(policy, str):
-        name: str = policy
-        outcome: Outcome = _NAMED[name](verdict.reason.value)
-    else:
-        name = str(getattr(policy, "__qualname__", type(policy).__qualname__))
-        outcome = _asked(policy, delivery, verdict, events)
-    events.poison(delivery, failed, verdict, name, outcome)
-    return outcome
+        return policy, _NAMED[policy](verdict.reason.value)
+    name = str(getattr(policy, "__qualname__", type(policy).__qualname__))
+    return name, _asked(policy, delivery, verdict, events)
 
 
 def _asked(policy: Policy, delivery: Delivery, verdict: PoisonVerdict, events: Events) -> Outcome:
@@ -481,16 +490,23 @@ class FailurePolicy:
     def _failed(
         self, delivery: Delivery, failed: FailedCall, memory: FailureMemory, now: float
     ) -> Decision:
-        case = memory.failed(delivery, failed, now)
+        policy = self._rules.policy_for(failed)
+        # Parking has limits of its own, and can be undone: for it the user's word is enough.
+        alone = failed.unreadable or (failed.kind is FailureKind.FATAL and policy == "park_key")
+        case = memory.failed(delivery, failed, now, compare=not alone)
         self._log_circuits(delivery, memory)
-        verdict = case.verdict
+        verdict, stays = case.verdict, None
         if verdict is not None and verdict.finding is Finding.POISON:
-            policy = self._rules.policy_for(failed)
-            outcome = outcome_of(policy, delivery, failed, verdict, self._events)
-            if not isinstance(outcome, Block | Suspend | Fail):
-                case.trying.condemned = failed.fingerprint.digest, verdict
-                memory.passed(delivery.lane)
-            return self._carry_out(delivery, outcome, failed, verdict)
+            name, outcome = outcome_of(policy, delivery, verdict, self._events)
+            if failed.unreadable and isinstance(outcome, DeadLetter | Skip):
+                stays = memory.leaves(case, now)
+            if stays is None:
+                self._events.poison(delivery, failed, verdict, name, outcome)
+                if not isinstance(outcome, Block | Suspend | Fail):
+                    case.trying.condemned = failed.fingerprint.digest, verdict
+                    memory.passed(delivery.lane)
+                return self._carry_out(delivery, outcome, failed, verdict)
+            case = JudgedFailure(case.trying, stays)
         return self._again(delivery, failed, case, now)
 
     def _again(
@@ -502,6 +518,8 @@ class FailurePolicy:
         seconds = _allowed(delivery, seconds)
         case.trying.retrying = soon is not None
         case.trying.waited += seconds if soon is not None else 0.0
+        if case.verdict is not None and soon is None:
+            delivery.context.because = case.verdict.reason.value
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)
 
@@ -543,6 +561,7 @@ class FailurePolicy:
             case Block(reason):
                 seconds = min(self._rules.max_suspend, delivery.context.max_suspend)
                 self._events.blocked(delivery, reason, seconds)
+                delivery.context.because = reason
                 return Decision(outcome, wait=seconds)
             case Park(reason):
                 failure = _failure(reason, delivery, failed, memory.trying(delivery), verdict)

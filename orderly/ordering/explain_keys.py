@@ -43,6 +43,8 @@ class KeyExplanation:
         attempt: of that message, 1 for the first; None if it is parked.
         unfinished: its messages that were pulled and are not finished.
         parked: about how many of its messages are parked; they are finished here.
+        because: SUSPENDED: why a message that fails is not given up, or not parked, yet; None: it
+            does not fail, or nobody judges it.
     """
 
     queue: MessageQueue
@@ -53,11 +55,13 @@ class KeyExplanation:
     attempt: int | None
     unfinished: int
     parked: int = 0
+    because: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, key, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
-        return f"{self.queue}, key {self.key!r} at {self.offset}: {self.why}{span}"
+        because = "" if self.because is None else f": {self.because}"
+        return f"{self.queue}, key {self.key!r} at {self.offset}: {self.why}{span}{because}"
 
 
 def explain_keys(owned: OwnedQueue, now: float) -> list[KeyExplanation]:

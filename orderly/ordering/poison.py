@@ -3,6 +3,7 @@
 A count of attempts does not show it, and neither does an exception's class. The other keys do:
 they go through the same handler at the same time, so they are the control group. `Verdicts` has
 the rules; its parts come first: circuits, what a verdict says, and what is remembered of tries.
+`throttle` is about keys that have not failed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from orderly.config.arguments import check_count, check_number
 from orderly.config.fields import require
 from orderly.ordering.backoff import doubled
 from orderly.ordering.lru import put_latest
+from orderly.ordering.throttle import Throttle
 
 # --- a circuit as a value: closed, open, or half-open while one message probes --------------------
-# Open, everything behind it waits; after a growing wait one message may try. If it fails the wait
-# grows, if it succeeds the circuit is closed. Time is an argument (seconds).
+# It holds the keys that fail in one way. Open, they wait; after a growing wait one of them may try.
+# If that fails the wait grows, if it succeeds the circuit is gone. Time is an argument (seconds).
 
 
 class CircuitState(Enum):
@@ -38,7 +40,7 @@ class Circuit:
 
     Attributes:
         state: whether messages may pass.
-        since: when it was opened, or closed again.
+        since: when it was opened.
         failed_probes: since it was opened.
         due: open: from when on a message may probe; half-open: from when on the probe counts as
             lost and another one may.
@@ -91,15 +93,9 @@ class Circuit:
         half = self.state is CircuitState.HALF_OPEN
         return replace(rest, state=CircuitState.OPEN, due=now) if half else rest
 
-    def succeeded(self, key: Hashable, now: float) -> Circuit:
-        """A message succeeded: a probe closes it, a straggler from before it opened does not."""
-        if key not in self.probes:
-            return self
-        return CLOSED if now < self.since else replace(CLOSED, since=now)
-
 
 CLOSED = Circuit(CircuitState.CLOSED, since=float("-inf"))
-"""A circuit that never was open."""
+"""A circuit that holds nobody."""
 
 
 # --- what a verdict says, and the numbers of the rules --------------------------------------------
@@ -135,6 +131,10 @@ class VerdictReason(Enum):
     SHARED = "other keys fail in the same way"
     UNPAID = "too few other keys succeeded since the last bad message: perhaps a bad deploy"
     BUDGET = "the limit of bad messages (most_poisoned) is reached"
+    UNREADABLE = (
+        "too many bodies cannot be read (most_unreadable), and too few messages are handled:"
+        " perhaps the decoder is wrong"
+    )
 
 
 @final
@@ -164,6 +164,9 @@ class Evidence:
     sharing: int
     quiet: float
     control: int
+
+
+_NOT_COMPARED = Evidence(1, 1, 0.0, 0, 0, 0, 0, 0.0, 0)
 
 
 @final
@@ -204,6 +207,9 @@ class PoisonRules:
         window: how many seconds "lately" means.
         memory: seconds for which a poisoned message, or a failure that went away, is remembered.
         most_poisoned: messages per `memory` seconds.
+        most_unreadable: messages in a row whose body cannot be read and that may leave their key;
+            each message that is handled makes room for one more, and so does time: for all of them
+            in `memory` seconds.
         first_wait: seconds after the first failure, doubled each time.
         longest_wait: seconds.
 
@@ -221,6 +227,7 @@ class PoisonRules:
     window: float = 300.0
     memory: float = 3600.0
     most_poisoned: int = 20
+    most_unreadable: int = 100
     first_wait: float = 1.0
     longest_wait: float = 60.0
 
@@ -238,7 +245,13 @@ class PoisonRules:
             )
 
 
-_LEAST_COUNTS = {"attempts": 2, "control_keys": 1, "shared_keys": 2, "most_poisoned": 1}
+_LEAST_COUNTS = {
+    "attempts": 2,
+    "control_keys": 1,
+    "shared_keys": 2,
+    "most_poisoned": 1,
+    "most_unreadable": 1,
+}
 _ORDERED = (
     ("spacing", "first_wait"),  # or no try would count
     ("first_wait", "longest_wait"),
@@ -252,7 +265,8 @@ _ORDERED = (
 
 
 _SEEN = 100  # keys tried last: enough for a ratio, few enough to be scanned at each failure
-_SUSPECTS = 1024  # keys whose message fails now; beyond, it is an outage
+_SUSPECTS = 10_000  # keys whose message fails now; of one more, the one that failed longest ago
+# is forgotten, and counts as one that has not failed
 _FINGERPRINTS = 256
 
 
@@ -402,10 +416,14 @@ class RecentTries:
                 return
             self.settle(key)
 
+    def unsee(self, key: Hashable) -> None:
+        """How `key` was tried last says nothing of the others."""
+        self._seen.pop(key, None)
+
     def forget(self, key: Hashable) -> None:
         """`key` is somebody else's business now."""
         self.settle(key)
-        self._seen.pop(key, None)
+        self.unsee(key)
 
     def heal(self, fingerprint: str, now: float) -> None:
         """A message that failed so succeeded."""
@@ -476,14 +494,17 @@ class Verdicts:
     These are the rules. The first one that applies decides (names in capitals: `VerdictReason`):
 
     1.  MOST_FAIL, an outage: of at least `control_keys` keys tried lately, the part `outage_ratio`
-        failed. The circuit of all keys opens. Parking would move everything, so one message is
-        tried after growing waits to see when the outage is over.
+        failed. Parking would move everything. Until a message succeeds, keys that have not failed
+        are tried at a limited rate (`throttle`): one that fails then waits, all others go on.
     2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were lately poisoned by the
         same failure), or most of the others do. A bad message fails alone; a failure that many
-        keys share is a dependency, a deploy or a tenant. The circuit of that fingerprint opens and
-        holds only these keys, unless the failure went away for others within the window: then each
-        key waits alone. Tries counted in an outage prove nothing afterwards, so counting starts
-        over.
+        keys share is a dependency, a deploy or a tenant.
+        In both, the circuit of the failure's fingerprint opens and holds only the keys that fail
+        so, unless the failure went away for others within the window: then each key waits alone.
+        Tries counted in an outage prove nothing afterwards, so counting starts over.
+        Fatal classes open no circuit and are no evidence of an outage: the user says that no retry
+        helps. If many keys share such a failure, each waits alone, for `patience` seconds. Then
+        the user's word counts, for the bad deploy that might have been would be over.
     3.  A message that was found poisoned and comes again, because parking failed, needs its proof
         again, but none of the rules 5 to 7.
     4.  Enough of a proof, or TOO_EARLY:
@@ -508,6 +529,9 @@ class Verdicts:
         everything, with any class, parks one message at most.
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
+    `condemn` is for failures that need no comparison, because the bytes alone decide, or because
+    parking bounds itself (`ParkLimits`) and can be undone.
+
     All errors go in one direction: a bad message that is taken for an outage waits, and holds up
     only its own key; nothing is lost or moved.
 
@@ -515,26 +539,27 @@ class Verdicts:
     of a clock that does not jump; a time earlier than the last one counts as the last one.
     """
 
-    __slots__ = ("_circuit", "_failing", "_now", "_rules", "_succeeded_at")
+    __slots__ = ("_failing", "_now", "_room", "_room_at", "_rules", "_succeeded_at", "_throttle")
 
     def __init__(self, rules: PoisonRules | None = None) -> None:
         self._rules = PoisonRules() if rules is None else rules
         self._failing = RecentTries(
             self._rules.window, self._rules.memory, self._rules.most_poisoned
         )
-        self._circuit = CLOSED
-        self._now = self._succeeded_at = float("-inf")
+        self._throttle = Throttle(self._rules.longest_wait)
+        self._room = float(self._rules.most_unreadable)  # for messages that `may_leave`
+        self._now = self._room_at = self._succeeded_at = float("-inf")
 
     @property
-    def circuit(self) -> Circuit:
-        """The circuit of all keys."""
-        return self._circuit
+    def failing_since(self) -> float | None:
+        """Since when most keys fail and none succeeds (seconds); None: it is not so."""
+        return self._throttle.since
 
     @property
     def open_circuits(self) -> frozenset[str | None]:
-        """Those that are not closed: by the fingerprint whose keys it holds; None: all keys."""
+        """What is held back: by fingerprint the keys that fail so; None: keys that did not fail."""
         held = self._failing.open_circuits
-        return held if self._circuit.closed else held | {None}
+        return held | {None} if self._throttle.holds else held
 
     @property
     def size(self) -> int:
@@ -550,17 +575,17 @@ class Verdicts:
 
         Returns:
             0.0: go on, as the probe if a circuit holds the key; then `succeeded`, `failed`,
-            `forget` or `untried` must follow. Otherwise the seconds after which to ask again.
+            `forget`, `condemn` or `untried` must follow. Otherwise the seconds after which to ask
+            again.
         """
-        if self._circuit.closed and key not in self._failing.suspects:
-            return 0.0
-        now = self._tick(now)
-        if not self._circuit.closed:
-            self._circuit, wait = self._probe(self._circuit, key, now)
-            return wait
-        fingerprint = self._failing.suspects[key].fingerprint
-        circuit, wait = self._probe(self._failing.circuit(fingerprint), key, now)
-        self._failing.set_circuit(fingerprint, circuit)
+        suspect = self._failing.suspects.get(key)
+        if suspect is None:
+            return 0.0 if self._throttle.since is None else self._throttle.admit(self._tick(now))
+        now, circuit = self._tick(now), self._failing.circuit(suspect.fingerprint)
+        wait = circuit.waits(now)
+        if not circuit.closed and wait == 0.0:
+            probing = circuit.probing(key, now, self._rules.longest_wait)
+            self._failing.set_circuit(suspect.fingerprint, probing)
         return wait
 
     def succeeded(self, key: Hashable, now: float) -> None:
@@ -570,7 +595,8 @@ class Verdicts:
         if suspect is not None:
             self._failing.heal(suspect.fingerprint, now)
         self._failing.saw(key, None, now)
-        self._circuit = self._circuit.succeeded(key, now)
+        self._throttle.turn_off(now)
+        self._room = min(self._room + 1, self._rules.most_unreadable)
 
     def failed(
         self, key: Hashable, offset: int, fingerprint: str, kind: FailureKind, now: float
@@ -584,16 +610,19 @@ class Verdicts:
             kind: what the named classes say of it.
             now: seconds.
         """
-        now = self._tick(now)
+        now, fatal = self._tick(now), kind is FailureKind.FATAL
         self._leave(key, fingerprint)
         suspect = self._failing.failed(key, offset, fingerprint, now, self._rules.spacing)
-        self._failing.saw(key, fingerprint, now)
+        if fatal:
+            self._failing.unsee(key)
+        else:
+            self._failing.saw(key, fingerprint, now)
         self._failing.expire(now)
         evidence = self._evidence(key, suspect, kind, now)
         self._probe_failed(key, fingerprint, now)
-        outage = self._outage(evidence)
+        outage = self._outage(key, evidence, now, fatal=fatal)
         if outage is not None:
-            return self._hold(key, suspect, outage, evidence, now)
+            return self._hold(key, suspect, outage, evidence, now, fatal=fatal)
         self._failing.set_circuit(fingerprint, CLOSED)
         finding, reason = self._judge(key, suspect, kind, evidence, now)
         if finding is Finding.RETRY:
@@ -605,18 +634,44 @@ class Verdicts:
             self._failing.poisoned.append(Poisoned(now, key, fingerprint))
         return PoisonVerdict(finding, reason, 0.0, evidence, CLOSED)
 
+    def condemn(self, key: Hashable) -> PoisonVerdict:
+        """Judge a failure that needs no comparison, and that is no evidence about others."""
+        self.untried(key)
+        return PoisonVerdict(Finding.POISON, VerdictReason.FATAL, 0.0, _NOT_COMPARED, CLOSED)
+
+    def may_leave(self, now: float) -> bool:
+        """Whether a message that cannot be read may leave its key for good; if so, it counts.
+
+        A wrong decoder reads nothing, and must not give up everything.
+        """
+        now, most = self._tick(now), self._rules.most_unreadable
+        since = max(self._room_at, now - self._rules.memory)
+        self._room = min(self._room + (now - since) * most / self._rules.memory, most)
+        self._room_at = now
+        if self._room < 1:
+            return False
+        self._room -= 1
+        return True
+
+    def no_room(self, failures: int) -> PoisonVerdict:
+        """What is said of a message that may not leave; it waits alone, longer each time."""
+        wait = doubled(failures, self._rules.first_wait, self._rules.longest_wait)
+        reason = VerdictReason.UNREADABLE
+        return PoisonVerdict(Finding.RETRY, reason, wait, _NOT_COMPARED, CLOSED)
+
     def forget(self, key: Hashable) -> None:
         """The message in hand is settled otherwise: parked, a dead letter, or the queue is lost.
 
         It says nothing about the handler.
         """
-        self.untried(key)
+        self._leave(key)
         self._failing.forget(key)
 
     def untried(self, key: Hashable) -> None:
-        """The message in hand was admitted, but not tried: another one may probe in its place."""
-        self._circuit = self._circuit.given_back(key, self._now)
+        """The message in hand was admitted, but not tried: another key may try in its place."""
         self._leave(key)
+        if key not in self._failing.suspects:
+            self._throttle.untried(self._now)
 
     def _tick(self, now: float) -> float:
         self._now = max(self._now, now)
@@ -629,21 +684,14 @@ class Verdicts:
             circuit = self._failing.circuit(suspect.fingerprint).given_back(key, self._now)
             self._failing.set_circuit(suspect.fingerprint, circuit)
 
-    def _probe(self, circuit: Circuit, key: Hashable, now: float) -> tuple[Circuit, float]:
-        wait = circuit.waits(now)
-        if circuit.closed or wait > 0:
-            return circuit, wait
-        return circuit.probing(key, now, self._rules.longest_wait), 0.0
-
     def _probe_failed(self, key: Hashable, fingerprint: str, now: float) -> None:
         waits = self._rules.first_wait, self._rules.longest_wait
-        self._circuit = self._circuit.failed(key, now, *waits)
         circuit = self._failing.circuit(fingerprint).failed(key, now, *waits)
         self._failing.set_circuit(fingerprint, circuit)
 
     def _evidence(self, key: Hashable, suspect: Suspect, kind: FailureKind, now: float) -> Evidence:
         rules = self._rules
-        others = self._failing.others(key, max(now - rules.window, self._circuit.since))
+        others = self._failing.others(key, now - rules.window)
         fatal = kind is FailureKind.FATAL
         began = now - rules.window if fatal else suspect.first_at
         remembered = now - (rules.window if fatal else rules.memory)
@@ -659,32 +707,47 @@ class Verdicts:
             control=self._failing.succeeded(key, began, rules.control_keys),
         )
 
-    def _outage(self, evidence: Evidence) -> VerdictReason | None:
+    def _outage(
+        self, key: Hashable, evidence: Evidence, now: float, *, fatal: bool
+    ) -> VerdictReason | None:
         """Rules 1 and 2."""
         rules = self._rules
-        enough = evidence.others >= rules.control_keys
-        if not self._circuit.closed or (
-            enough and evidence.failing >= rules.outage_ratio * evidence.others
-        ):
+        shared = evidence.sharing + 1 >= rules.shared_keys
+        if fatal:
+            return VerdictReason.SHARED if shared and evidence.seconds < rules.patience else None
+        if self._most_fail(key, now):
+            self._throttle.turn_on(now)
             return VerdictReason.MOST_FAIL
         most = 2 * evidence.alike >= evidence.others
-        if (evidence.alike and most) or evidence.sharing + 1 >= rules.shared_keys:
-            return VerdictReason.SHARED
-        return None
+        return VerdictReason.SHARED if shared or (evidence.alike and most) else None
+
+    def _most_fail(self, key: Hashable, now: float) -> bool:
+        """Whether most keys fail; what failed before it was last seen to be over does not count."""
+        if self._throttle.since is not None:
+            return True
+        rules = self._rules
+        lately = self._failing.others(key, max(now - rules.window, self._throttle.off_since))
+        failing = len(lately) - lately.count(None)
+        return len(lately) >= rules.control_keys and failing >= rules.outage_ratio * len(lately)
 
     def _hold(
-        self, key: Hashable, suspect: Suspect, reason: VerdictReason, evidence: Evidence, now: float
+        self,
+        key: Hashable,
+        suspect: Suspect,
+        reason: VerdictReason,
+        evidence: Evidence,
+        now: float,
+        *,
+        fatal: bool,
     ) -> PoisonVerdict:
         rules, fingerprint = self._rules, suspect.fingerprint
-        suspect.restart(now)
         own = doubled(suspect.failures, rules.first_wait, rules.longest_wait)
-        if reason is VerdictReason.MOST_FAIL:
-            circuit = self._circuit = self._circuit.opened(now, rules.first_wait)
-        elif self._failing.healed(fingerprint, now - rules.window):
+        if not fatal:
+            suspect.restart(now)
+        if fatal or self._failing.healed(fingerprint, now - rules.window):
             return PoisonVerdict(Finding.OUTAGE, reason, own, evidence, CLOSED)
-        else:
-            circuit = self._failing.circuit(fingerprint).opened(now, rules.first_wait)
-            self._failing.set_circuit(fingerprint, circuit)
+        circuit = self._failing.circuit(fingerprint).opened(now, rules.first_wait)
+        self._failing.set_circuit(fingerprint, circuit)
         wait = max(circuit.waits(now), rules.first_wait)
         if circuit.probe == key:
             wait *= 2  # the next probe is another key's: this message may be bad itself
