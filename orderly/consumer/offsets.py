@@ -86,10 +86,15 @@ class OffsetSaver:
         if self._session.store_together is None and self._has_news(held):
             self._save_of_broker([held], math.inf)
 
-    def record(self, held: HeldQueue) -> None:
+    def record(self, held: HeldQueue, unless: Callable[[], bool] = lambda: False) -> None:
         """Commit one queue now: its offset, what is finished ahead and the parked keys.
 
         Returns once all that is on record, also if it was before.
+
+        Args:
+            held: the queue.
+            unless: whether what matters to the caller is on record. It is asked after the commits
+                that were in flight: with many keys to park, one of them was for several.
 
         Raises:
             LockLost: this member no longer has the queue.
@@ -99,7 +104,7 @@ class OffsetSaver:
         try:
             with held.saving:
                 self._in_time(held)()
-                progress = self._progress(held)
+                progress = None if unless() else self._progress(held)
                 if progress is not None:
                     self._commit(held, progress)
         except LockLost as error:

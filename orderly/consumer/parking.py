@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import partial
 
 from orderly.clock import now
 from orderly.consumer.offsets import OffsetSaver
@@ -94,10 +95,13 @@ class Parker:
             failures = _wanted(held, batch, wanted) | dict(failures)
         at = log_context(self._session.group, held, messages[0], batch.key)
         key = self._key(held, batch.key)
-        refusal = self._refusal(held, batch.key, key, messages)
+        refusal = self._impossible(held, batch.key, key)
         if refusal is not None:
             return self._refused(held, batch, messages, failures, refusal)
-        assert key is not None, "without a key it is refused"
+        assert key is not None, "without a key it is impossible"
+        refusal = self._limit_reached(held, batch.key, messages)
+        if refusal is not None:
+            return self._refused(held, batch, messages, failures, refusal, passes=True)
         try:
             self._park(held, key, messages, failures)
         except LockLost:  # nothing failed, and lock.lost is logged
@@ -119,12 +123,18 @@ class Parker:
         messages: Sequence[ReceivedMessage],
         failures: Mapping[int, Failure],
         refusal: str,
+        *,
+        passes: bool = False,
     ) -> float:
-        """Note that nothing may be parked; returns how long to wait: longer each time."""
+        """Note that nothing may be parked; returns how long to wait.
+
+        If the reason may pass by itself, it is longer each time.
+        """
         config, draw = self._session.config, random.random()  # noqa: S311 - it spreads waits
-        longest = min(config.max_suspend, config.longest_suspend)
-        tries = batch.messages[0].reconsume_times + 1
-        seconds = round(backoff(tries, min(config.suspend, longest), longest, draw), 3)
+        seconds = longest = min(config.max_suspend, config.longest_suspend)
+        if passes:
+            tries = batch.messages[0].reconsume_times + 1
+            seconds = round(backoff(tries, min(config.suspend, longest), longest, draw), 3)
         with held.lock:
             wanted = held.to_park.pop(batch.key, None)
             if wanted is not None:  # it was not the handler that gave the key up
@@ -160,22 +170,21 @@ class Parker:
             parked = held.owned.parking.get(lane_key)
         return key_of(lane_key) if parked is None else parked.key
 
-    def _refusal(
-        self,
-        held: HeldQueue,
-        lane_key: Hashable,
-        key: Key | None,
-        messages: Sequence[ReceivedMessage],
-    ) -> str | None:
-        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
+    def _impossible(self, held: HeldQueue, lane_key: Hashable, key: Key | None) -> str | None:
+        """Why a key can never be parked, or not before somebody does something about it."""
         if held.memory is None:
             return _NO_KEYS
         if key is None:
             return _BAD_KEY.format(type_text(lane_key))
+        with held.lock:
+            return _FORMER if held.owned.parking.is_former(lane_key) else None
+
+    def _limit_reached(
+        self, held: HeldQueue, lane_key: Hashable, messages: Sequence[ReceivedMessage]
+    ) -> str | None:
+        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
         size = sum(message.stored_size for message in messages)
         with held.lock:
-            if held.owned.parking.is_former(lane_key):
-                return _FORMER
             parked = held.owned.parking.parked(lane_key)
             reached = self._reached(held, lane_key, len(messages), size)
             if reached is None and not parked:
@@ -229,13 +238,17 @@ class Parker:
         lowest, queue = messages[0].queue_offset, ParkQueue(self._session, held)
         with held.lock:
             before = held.owned.parking.get(key)
+        was_recorded = held.memory.recorded(key)
         changes = before is None or lowest < before.next  # lower: the offset was set back
         try:
             for message in messages:
                 failure = failures.get(message.queue_offset, BEHIND)
                 self._append(held, queue, key, message, failure)
-            if changes or not held.memory.recorded(key):
+            recorded = partial(held.memory.recorded, key)
+            if changes and (before is not None or was_recorded):  # otherwise than it is now
                 self._saver.record(held)
+            elif not recorded():
+                self._saver.record(held, unless=recorded)
         except OrderlyError:
             if changes:
                 _undo(held, key, before)
