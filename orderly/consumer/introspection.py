@@ -135,6 +135,8 @@ class ConsumerInspector:
     def health(self, state: str) -> Health:
         """Live unless failed or a handler hangs; ready once all that is ours is held and has keys.
 
+        Not ready while everything that is tried fails, either.
+
         Args:
             state: of the consumer.
         """
@@ -173,7 +175,14 @@ class ConsumerInspector:
             *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error or e.too_large),
             *(_full(e) for e in explanations if e.full_of_waiting),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
+            *self._failing(),
         ]
+
+    def _failing(self) -> list[str]:
+        seconds = self._session.failing_for()
+        if seconds < self._session.config.lock_trust:
+            return []
+        return [f"most keys fail, and no message has succeeded for {seconds:.0f} s"]
 
     def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
         owned = {held.queue: held.owned for held in self._session.held()}

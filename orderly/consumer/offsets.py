@@ -86,25 +86,25 @@ class OffsetSaver:
         if self._session.store_together is None and self._has_news(held):
             self._save_of_broker([held], math.inf)
 
-    def record(self, held: HeldQueue, unless: Callable[[], bool] = lambda: False) -> None:
+    def record(self, held: HeldQueue) -> None:
         """Commit one queue now: its offset, what is finished ahead and the parked keys.
 
-        Returns once all that is on record, also if it was before.
-
-        Args:
-            held: the queue.
-            unless: whether what matters to the caller is on record. It is asked after the commits
-                that were in flight: with many keys to park, one of them was for several.
+        Returns once all that is on record, also if it was before. Calls that wait for each other
+        share a commit: a thousand keys that are parked at once need no thousand.
 
         Raises:
             LockLost: this member no longer has the queue.
             OrderlyError: it may not be on record. Calling it again is right.
         """
+        begun = held.commits_begun
         renew_now(self._session, held)
         try:
             with held.saving:
                 self._in_time(held)()
-                progress = None if unless() else self._progress(held)
+                if held.committed > begun:
+                    return
+                held.commits_begun += 1
+                progress = self._progress(held)
                 if progress is not None:
                     self._commit(held, progress)
         except LockLost as error:
@@ -128,6 +128,7 @@ class OffsetSaver:
         """Save one queue's offset; returns whether its broker answers."""
         try:
             with held.saving:
+                held.commits_begun += 1
                 progress = self._progress(held, anyway=self._overdue(held))
                 if progress is not None:
                     self._commit(held, progress)
@@ -150,6 +151,7 @@ class OffsetSaver:
         except NotOnRecord:
             self._session.attention()  # the next round makes the state topic
             raise
+        held.committed = held.commits_begun
         held.compared_at = now()
         if stale:
             held.refreshed_at = now()

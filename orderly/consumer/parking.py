@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from functools import partial
 
 from orderly.clock import now
 from orderly.consumer.offsets import OffsetSaver
@@ -238,17 +237,13 @@ class Parker:
         lowest, queue = messages[0].queue_offset, ParkQueue(self._session, held)
         with held.lock:
             before = held.owned.parking.get(key)
-        was_recorded = held.memory.recorded(key)
         changes = before is None or lowest < before.next  # lower: the offset was set back
         try:
             for message in messages:
                 failure = failures.get(message.queue_offset, BEHIND)
                 self._append(held, queue, key, message, failure)
-            recorded = partial(held.memory.recorded, key)
-            if changes and (before is not None or was_recorded):  # otherwise than it is now
+            if changes or not held.memory.recorded(key):
                 self._saver.record(held)
-            elif not recorded():
-                self._saver.record(held, unless=recorded)
         except OrderlyError:
             if changes:
                 _undo(held, key, before)

@@ -193,6 +193,8 @@ class HeldQueue:
         memory: writes down what is finished ahead; None: nothing is (order by queue).
         refreshed_at: when all of it was last written (seconds).
         compared_at: when the broker's offset was last seen to be ours (seconds).
+        commits_begun: how many commits have looked at what there is to write; `saving` is held.
+        committed: the last of them that is done.
         ownership: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
@@ -219,6 +221,8 @@ class HeldQueue:
     memory: StateWriter | None = None
     refreshed_at: float = field(default_factory=now)
     compared_at: float = field(default_factory=now)
+    commits_begun: int = 0
+    committed: int = 0
     ownership: QueueOwnership | None = None
     lost: threading.Event = field(default_factory=_new_event)
     loss_notified: bool = False
@@ -278,6 +282,8 @@ class Session:
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
         rate_wait: how long `max_rate` holds the next message back (seconds).
         rate_spend: counts messages that are handled in a lane task against `max_rate`.
+        failing_for: for how long most keys have failed and none has succeeded (seconds), where the
+            handler notes that.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
@@ -316,6 +322,7 @@ class Session:
         self.interrupt: Callable[[HeldQueue], None] = lambda _: None
         self.rate_wait: Callable[[], float] = lambda: 0.0
         self.rate_spend: Callable[[int], None] = lambda _: None
+        self.failing_for: Callable[[], float] = lambda: 0.0
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}

@@ -82,7 +82,7 @@ class UnsettledMessage:
         first_at: of its first failure.
         first_error: the text of that.
         waited: seconds it was made to wait by retries.
-        suspended: how often it was suspended once they were used up, without a verdict's wait.
+        suspended: how often it was suspended once they were used up.
         retrying: the next try is a retry.
         condemned: the fingerprint it was found poisoned with, and the verdict. It comes again only
             if it could not be parked; then the verdict remains.
@@ -151,9 +151,9 @@ class FailureMemory:
                 self._verdicts.succeeded(lane, now)
 
     def failed(
-        self, delivery: Delivery, failed: FailedCall, now: float, *, compare: bool = True
+        self, delivery: Delivery, failed: FailedCall, now: float, policy: OnPoison = "block"
     ) -> JudgedFailure:
-        """Note a failure and judge it: by comparison with other keys, or for itself."""
+        """Note a failure and judge it, for a policy that would apply to a bad message."""
         lane, digest = delivery.lane, failed.fingerprint.digest
         with self._lock:
             self._sweep(now)
@@ -162,22 +162,13 @@ class FailureMemory:
                 return JudgedFailure(trying, trying.condemned[1])
             if self._verdicts is None:
                 return JudgedFailure(trying, None)
-            if not compare:
-                return JudgedFailure(trying, self._verdicts.condemn(lane))
-            offset = delivery.message.queue_offset
-            return JudgedFailure(
-                trying, self._verdicts.failed(lane, offset, digest, failed.kind, now)
-            )
-
-    def leaves(self, case: JudgedFailure, now: float) -> PoisonVerdict | None:
-        """Return None if a message that cannot be read may leave its key, else why it waits."""
-        if self._verdicts is None or case.trying.condemned is not None:
-            return None
-        with self._lock:
-            if self._verdicts.may_leave(now):
-                return None
-            case.trying.suspended += 1
-            return self._verdicts.no_room(case.trying.suspended)
+            if failed.unreadable:
+                stays = policy == "block"
+                verdict = self._verdicts.unreadable(lane, delivery.number, now, stays=stays)
+            else:
+                offset, parks = delivery.message.queue_offset, policy == "park_key"
+                verdict = self._verdicts.failed(lane, offset, digest, failed.kind, now, parks=parks)
+            return JudgedFailure(trying, verdict)
 
     def untried(self, lane: Lane) -> None:
         """The lane was admitted, but its message not tried."""
@@ -196,6 +187,11 @@ class FailureMemory:
         with self._lock:
             self._trying.pop(lane, None)
         self.passed(lane)
+
+    def failing_for(self, now: float) -> float:
+        """For how many seconds most keys have failed and none has succeeded; 0.0: it is not so."""
+        since = None if self._verdicts is None else self._verdicts.failing_since
+        return 0.0 if since is None else now - since
 
     @property
     def holding(self) -> bool:
@@ -368,20 +364,25 @@ _NAMED: dict[str, type[Block | DeadLetter | Skip | Park]] = {
 
 
 def outcome_of(
-    policy: OnPoison, delivery: Delivery, verdict: PoisonVerdict, events: Events
-) -> tuple[str, Outcome]:
-    """Return the policy's name, and what it does with the message.
+    policy: OnPoison, delivery: Delivery, failed: FailedCall, verdict: PoisonVerdict, events: Events
+) -> Outcome:
+    """Return what the policy does with the message, and log it.
 
     Args:
         policy: of the settings.
         delivery: of the message.
+        failed: its last try.
         verdict: that found it poisoned.
-        events: logs a policy that fails.
+        events: logs it.
     """
     if isinstance(policy, str):
-        return policy, _NAMED[policy](verdict.reason.value)
-    name = str(getattr(policy, "__qualname__", type(policy).__qualname__))
-    return name, _asked(policy, delivery, verdict, events)
+        name: str = policy
+        outcome: Outcome = _NAMED[name](verdict.reason.value)
+    else:
+        name = str(getattr(policy, "__qualname__", type(policy).__qualname__))
+        outcome = _asked(policy, delivery, verdict, events)
+    events.poison(delivery, failed, verdict, name, outcome)
+    return outcome
 
 
 def _asked(policy: Policy, delivery: Delivery, verdict: PoisonVerdict, events: Events) -> Outcome:
@@ -491,22 +492,15 @@ class FailurePolicy:
         self, delivery: Delivery, failed: FailedCall, memory: FailureMemory, now: float
     ) -> Decision:
         policy = self._rules.policy_for(failed)
-        # Parking has limits of its own, and can be undone: for it the user's word is enough.
-        alone = failed.unreadable or (failed.kind is FailureKind.FATAL and policy == "park_key")
-        case = memory.failed(delivery, failed, now, compare=not alone)
+        case = memory.failed(delivery, failed, now, policy)
         self._log_circuits(delivery, memory)
-        verdict, stays = case.verdict, None
+        verdict = case.verdict
         if verdict is not None and verdict.finding is Finding.POISON:
-            name, outcome = outcome_of(policy, delivery, verdict, self._events)
-            if failed.unreadable and isinstance(outcome, DeadLetter | Skip):
-                stays = memory.leaves(case, now)
-            if stays is None:
-                self._events.poison(delivery, failed, verdict, name, outcome)
-                if not isinstance(outcome, Block | Suspend | Fail):
-                    case.trying.condemned = failed.fingerprint.digest, verdict
-                    memory.passed(delivery.lane)
-                return self._carry_out(delivery, outcome, failed, verdict)
-            case = JudgedFailure(case.trying, stays)
+            outcome = outcome_of(policy, delivery, failed, verdict, self._events)
+            if not isinstance(outcome, Block | Suspend | Fail):
+                case.trying.condemned = failed.fingerprint.digest, verdict
+                memory.passed(delivery.lane)
+            return self._carry_out(delivery, outcome, failed, verdict)
         return self._again(delivery, failed, case, now)
 
     def _again(

@@ -131,10 +131,6 @@ class VerdictReason(Enum):
     SHARED = "other keys fail in the same way"
     UNPAID = "too few other keys succeeded since the last bad message: perhaps a bad deploy"
     BUDGET = "the limit of bad messages (most_poisoned) is reached"
-    UNREADABLE = (
-        "too many bodies cannot be read (most_unreadable), and too few messages are handled:"
-        " perhaps the decoder is wrong"
-    )
 
 
 @final
@@ -206,10 +202,8 @@ class PoisonRules:
             failing.
         window: how many seconds "lately" means.
         memory: seconds for which a poisoned message, or a failure that went away, is remembered.
-        most_poisoned: messages per `memory` seconds.
-        most_unreadable: messages in a row whose body cannot be read and that may leave their key;
-            each message that is handled makes room for one more, and so does time: for all of them
-            in `memory` seconds.
+        most_poisoned: messages per `memory` seconds. Besides, of those that cannot be read: in a
+            row; each message that succeeds makes room for one more.
         first_wait: seconds after the first failure, doubled each time.
         longest_wait: seconds.
 
@@ -227,7 +221,6 @@ class PoisonRules:
     window: float = 300.0
     memory: float = 3600.0
     most_poisoned: int = 20
-    most_unreadable: int = 100
     first_wait: float = 1.0
     longest_wait: float = 60.0
 
@@ -245,13 +238,7 @@ class PoisonRules:
             )
 
 
-_LEAST_COUNTS = {
-    "attempts": 2,
-    "control_keys": 1,
-    "shared_keys": 2,
-    "most_poisoned": 1,
-    "most_unreadable": 1,
-}
+_LEAST_COUNTS = {"attempts": 2, "control_keys": 1, "shared_keys": 2, "most_poisoned": 1}
 _ORDERED = (
     ("spacing", "first_wait"),  # or no try would count
     ("first_wait", "longest_wait"),
@@ -268,6 +255,7 @@ _SEEN = 100  # keys tried last: enough for a ratio, few enough to be scanned at 
 _SUSPECTS = 10_000  # keys whose message fails now; of one more, the one that failed longest ago
 # is forgotten, and counts as one that has not failed
 _FINGERPRINTS = 256
+_MOST_ROOM = 100  # messages that succeeded, each of which makes room for one that cannot be read
 
 
 @dataclass(slots=True)
@@ -529,8 +517,13 @@ class Verdicts:
         everything, with any class, parks one message at most.
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
-    `condemn` is for failures that need no comparison, because the bytes alone decide, or because
-    parking bounds itself (`ParkLimits`) and can be undone.
+    Parking can be undone, and `ParkLimits` bounds it. So where a fatal class is to park, the user's
+    word counts at once; of all these rules only 5 and 6 apply.
+
+    What the bytes alone decide, because a body or its decoder fails whenever it is read, needs no
+    comparison and is no evidence (`unreadable`). But the decoder may be the wrong one. So
+    `most_poisoned` such messages in a row are poison, and then wait alone (BUDGET) until others
+    succeed: each makes room for one more, up to a hundred, and so do `window` seconds.
 
     All errors go in one direction: a bad message that is taken for an outage waits, and holds up
     only its own key; nothing is lost or moved.
@@ -539,7 +532,16 @@ class Verdicts:
     of a clock that does not jump; a time earlier than the last one counts as the last one.
     """
 
-    __slots__ = ("_failing", "_now", "_room", "_room_at", "_rules", "_succeeded_at", "_throttle")
+    __slots__ = (
+        "_failing",
+        "_now",
+        "_parked_at",
+        "_room",
+        "_room_at",
+        "_rules",
+        "_succeeded_at",
+        "_throttle",
+    )
 
     def __init__(self, rules: PoisonRules | None = None) -> None:
         self._rules = PoisonRules() if rules is None else rules
@@ -547,8 +549,8 @@ class Verdicts:
             self._rules.window, self._rules.memory, self._rules.most_poisoned
         )
         self._throttle = Throttle(self._rules.longest_wait)
-        self._room = float(self._rules.most_unreadable)  # for messages that `may_leave`
-        self._now = self._room_at = self._succeeded_at = float("-inf")
+        self._room = float(self._rules.most_poisoned)  # for messages that cannot be read
+        self._now = self._room_at = self._succeeded_at = self._parked_at = float("-inf")
 
     @property
     def failing_since(self) -> float | None:
@@ -575,8 +577,8 @@ class Verdicts:
 
         Returns:
             0.0: go on, as the probe if a circuit holds the key; then `succeeded`, `failed`,
-            `forget`, `condemn` or `untried` must follow. Otherwise the seconds after which to ask
-            again.
+            `unreadable`, `forget` or `untried` must follow. Otherwise the seconds after which to
+            ask again.
         """
         suspect = self._failing.suspects.get(key)
         if suspect is None:
@@ -596,10 +598,17 @@ class Verdicts:
             self._failing.heal(suspect.fingerprint, now)
         self._failing.saw(key, None, now)
         self._throttle.turn_off(now)
-        self._room = min(self._room + 1, self._rules.most_unreadable)
+        self._room = min(self._room + 1, self._rules.most_poisoned + _MOST_ROOM)
 
     def failed(
-        self, key: Hashable, offset: int, fingerprint: str, kind: FailureKind, now: float
+        self,
+        key: Hashable,
+        offset: int,
+        fingerprint: str,
+        kind: FailureKind,
+        now: float,
+        *,
+        parks: bool = False,
     ) -> PoisonVerdict:
         """Judge a failure.
 
@@ -609,8 +618,10 @@ class Verdicts:
             fingerprint: its digest.
             kind: what the named classes say of it.
             now: seconds.
+            parks: whether a message that is poison is parked.
         """
         now, fatal = self._tick(now), kind is FailureKind.FATAL
+        parks = parks and fatal
         self._leave(key, fingerprint)
         suspect = self._failing.failed(key, offset, fingerprint, now, self._rules.spacing)
         if fatal:
@@ -620,44 +631,44 @@ class Verdicts:
         self._failing.expire(now)
         evidence = self._evidence(key, suspect, kind, now)
         self._probe_failed(key, fingerprint, now)
-        outage = self._outage(key, evidence, now, fatal=fatal)
+        outage = None if parks else self._outage(key, evidence, now, fatal=fatal)
         if outage is not None:
             return self._hold(key, suspect, outage, evidence, now, fatal=fatal)
         self._failing.set_circuit(fingerprint, CLOSED)
-        finding, reason = self._judge(key, suspect, kind, evidence, now)
+        finding, reason = self._judge(key, suspect, kind, evidence, now, parks=parks)
         if finding is Finding.RETRY:
             return PoisonVerdict(
                 finding, reason, self._wait(suspect, evidence, now), evidence, CLOSED
             )
-        if not suspect.poisoned:
-            suspect.poisoned = True
+        if parks:
+            self._parked_at = now
+        elif not suspect.poisoned:
             self._failing.poisoned.append(Poisoned(now, key, fingerprint))
+        suspect.poisoned = True
         return PoisonVerdict(finding, reason, 0.0, evidence, CLOSED)
 
-    def condemn(self, key: Hashable) -> PoisonVerdict:
-        """Judge a failure that needs no comparison, and that is no evidence about others."""
-        self.untried(key)
-        return PoisonVerdict(Finding.POISON, VerdictReason.FATAL, 0.0, _NOT_COMPARED, CLOSED)
+    def unreadable(
+        self, key: Hashable, failures: int, now: float, *, stays: bool = False
+    ) -> PoisonVerdict:
+        """Judge a failure that the bytes alone decide.
 
-    def may_leave(self, now: float) -> bool:
-        """Whether a message that cannot be read may leave its key for good; if so, it counts.
-
-        A wrong decoder reads nothing, and must not give up everything.
+        Args:
+            key: as for `admit`.
+            failures: of the message, this one included.
+            now: seconds.
+            stays: whether a message that is poison stays where it is; then it needs no room.
         """
-        now, most = self._tick(now), self._rules.most_unreadable
-        since = max(self._room_at, now - self._rules.memory)
-        self._room = min(self._room + (now - since) * most / self._rules.memory, most)
+        now, rules = self._tick(now), self._rules
+        self.untried(key)
+        since = max(self._room_at, now - rules.window * rules.most_poisoned)
+        self._room += min((now - since) / rules.window, max(0.0, rules.most_poisoned - self._room))
         self._room_at = now
-        if self._room < 1:
-            return False
-        self._room -= 1
-        return True
-
-    def no_room(self, failures: int) -> PoisonVerdict:
-        """What is said of a message that may not leave; it waits alone, longer each time."""
-        wait = doubled(failures, self._rules.first_wait, self._rules.longest_wait)
-        reason = VerdictReason.UNREADABLE
-        return PoisonVerdict(Finding.RETRY, reason, wait, _NOT_COMPARED, CLOSED)
+        if self._room < 1 and not stays:
+            wait = doubled(failures, rules.first_wait, rules.longest_wait)
+            reason = VerdictReason.BUDGET
+            return PoisonVerdict(Finding.RETRY, reason, wait, _NOT_COMPARED, CLOSED)
+        self._room -= not stays
+        return PoisonVerdict(Finding.POISON, VerdictReason.FATAL, 0.0, _NOT_COMPARED, CLOSED)
 
     def forget(self, key: Hashable) -> None:
         """The message in hand is settled otherwise: parked, a dead letter, or the queue is lost.
@@ -754,10 +765,17 @@ class Verdicts:
         return PoisonVerdict(Finding.OUTAGE, reason, wait, evidence, circuit)
 
     def _judge(
-        self, key: Hashable, suspect: Suspect, kind: FailureKind, evidence: Evidence, now: float
+        self,
+        key: Hashable,
+        suspect: Suspect,
+        kind: FailureKind,
+        evidence: Evidence,
+        now: float,
+        *,
+        parks: bool,
     ) -> tuple[Finding, VerdictReason]:
         """Rules 3 to 7."""
-        proof = self._proof(suspect, kind, evidence, now)
+        proof = VerdictReason.FATAL if parks else self._proof(suspect, kind, evidence, now)
         if proof is None:
             return Finding.RETRY, VerdictReason.TOO_EARLY
         if suspect.poisoned:
@@ -767,7 +785,7 @@ class Verdicts:
             return Finding.RETRY, VerdictReason.NO_CONTROL
         if not self._paid(key, evidence, now):
             return Finding.RETRY, VerdictReason.UNPAID
-        if len(self._failing.poisoned) == rules.most_poisoned:
+        if not parks and len(self._failing.poisoned) == rules.most_poisoned:
             return Finding.RETRY, VerdictReason.BUDGET
         return Finding.POISON, proof
 
@@ -807,9 +825,10 @@ class Verdicts:
     def _paid(self, key: Hashable, evidence: Evidence, now: float) -> bool:
         """Rule 6."""
         poisoned = self._failing.poisoned
-        if not poisoned or poisoned[-1].at < now - self._rules.window:
+        last = max(self._parked_at, poisoned[-1].at if poisoned else self._parked_at)
+        if last < now - self._rules.window:
             return True
         if evidence.others == 0:
-            return self._succeeded_at > poisoned[-1].at
+            return self._succeeded_at > last
         price = min(self._rules.control_keys, max(1, evidence.others - 1))
-        return self._failing.succeeded(key, poisoned[-1].at, price) == price
+        return self._failing.succeeded(key, last, price) == price
