@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum
+from math import inf
 from typing import final
 
 from orderly.config.arguments import check_count, check_number
@@ -94,7 +95,7 @@ class Circuit:
         return replace(rest, state=CircuitState.OPEN, due=now) if half else rest
 
 
-CLOSED = Circuit(CircuitState.CLOSED, since=float("-inf"))
+CLOSED = Circuit(CircuitState.CLOSED, since=-inf)
 """A circuit that holds nobody."""
 
 
@@ -420,7 +421,7 @@ class RecentTries:
 
     def healed(self, fingerprint: str, since: float) -> bool:
         """Whether that happened since then."""
-        return self._healed.get(fingerprint, float("-inf")) >= since
+        return self._healed.get(fingerprint, -inf) >= since
 
     def circuit(self, fingerprint: str) -> Circuit:
         """The one that holds the keys which fail so."""
@@ -460,7 +461,7 @@ class RecentTries:
     def newest(self, key: Hashable, fingerprint: str) -> float:
         """Return when the last other key that fails with it began to; -inf if there is none."""
         sharers = self._sharers.get(fingerprint, {})
-        return next((sharers[k] for k in reversed(sharers) if k != key), float("-inf"))
+        return next((sharers[k] for k in reversed(sharers) if k != key), -inf)
 
     def _tries(self, key: Hashable, since: float) -> Iterator[tuple[float, str | None]]:
         for other, (at, how) in reversed(self._seen.items()):
@@ -491,8 +492,8 @@ class Verdicts:
         so, unless the failure went away for others within the window: then each key waits alone.
         Tries counted in an outage prove nothing afterwards, so counting starts over.
         Fatal classes open no circuit and are no evidence of an outage: the user says that no retry
-        helps. If many keys share such a failure, each waits alone, for `patience` seconds. Then
-        the user's word counts, for the bad deploy that might have been would be over.
+        helps. If many keys share such a failure, each waits alone; if they are not most of the
+        keys, only for `patience` seconds. Then the user's word counts.
     3.  A message that was found poisoned and comes again, because parking failed, needs its proof
         again, but none of the rules 5 to 7.
     4.  Enough of a proof, or TOO_EARLY:
@@ -550,7 +551,7 @@ class Verdicts:
         )
         self._throttle = Throttle(self._rules.longest_wait)
         self._room = float(self._rules.most_poisoned)  # for messages that cannot be read
-        self._now = self._room_at = self._succeeded_at = self._parked_at = float("-inf")
+        self._now = self._room_at = self._succeeded_at = self._parked_at = -inf
 
     @property
     def failing_since(self) -> float | None:
@@ -631,7 +632,7 @@ class Verdicts:
         self._failing.expire(now)
         evidence = self._evidence(key, suspect, kind, now)
         self._probe_failed(key, fingerprint, now)
-        outage = None if parks else self._outage(key, evidence, now, fatal=fatal)
+        outage = None if parks else self._outage(key, suspect, evidence, now, fatal=fatal)
         if outage is not None:
             return self._hold(key, suspect, outage, evidence, now, fatal=fatal)
         self._failing.set_circuit(fingerprint, CLOSED)
@@ -719,13 +720,16 @@ class Verdicts:
         )
 
     def _outage(
-        self, key: Hashable, evidence: Evidence, now: float, *, fatal: bool
+        self, key: Hashable, suspect: Suspect, evidence: Evidence, now: float, *, fatal: bool
     ) -> VerdictReason | None:
         """Rules 1 and 2."""
         rules = self._rules
         shared = evidence.sharing + 1 >= rules.shared_keys
         if fatal:
-            return VerdictReason.SHARED if shared and evidence.seconds < rules.patience else None
+            alike = self._failing.sharing(key, suspect.fingerprint, inf)  # none is among the others
+            most = alike > 0 and alike >= evidence.others
+            patient = shared and evidence.seconds < rules.patience
+            return VerdictReason.SHARED if most or patient else None
         if self._most_fail(key, now):
             self._throttle.turn_on(now)
             return VerdictReason.MOST_FAIL
