@@ -519,7 +519,7 @@ class Verdicts:
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
     Parking can be undone, and `ParkLimits` bounds it. So where a fatal class is to park, the user's
-    word counts at once; of all these rules only 5 and 6 apply.
+    word counts at once. Of all these rules only 5 and 6 apply, and one success of any key pays.
 
     What the bytes alone decide, because a body or its decoder fails whenever it is read, needs no
     comparison and is no evidence (`unreadable`). But the decoder may be the wrong one. So
@@ -787,7 +787,7 @@ class Verdicts:
         rules = self._rules
         if evidence.others >= rules.control_keys and evidence.control < rules.control_keys:
             return Finding.RETRY, VerdictReason.NO_CONTROL
-        if not self._paid(key, evidence, now):
+        if not self._paid(key, evidence, now, parks=parks):
             return Finding.RETRY, VerdictReason.UNPAID
         if not parks and len(self._failing.poisoned) == rules.most_poisoned:
             return Finding.RETRY, VerdictReason.BUDGET
@@ -826,13 +826,13 @@ class Verdicts:
         # Twice what is left, for a wait that is spread by chance may be half as long.
         return min(own, max(2 * left, rules.first_wait)) if left > 0 else own
 
-    def _paid(self, key: Hashable, evidence: Evidence, now: float) -> bool:
+    def _paid(self, key: Hashable, evidence: Evidence, now: float, *, parks: bool) -> bool:
         """Rule 6."""
         poisoned = self._failing.poisoned
         last = max(self._parked_at, poisoned[-1].at if poisoned else self._parked_at)
         if last < now - self._rules.window:
             return True
-        if evidence.others == 0:
+        if parks or evidence.others == 0:
             return self._succeeded_at > last
         price = min(self._rules.control_keys, max(1, evidence.others - 1))
         return self._failing.succeeded(key, last, price) == price

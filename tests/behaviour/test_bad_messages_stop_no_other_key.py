@@ -89,13 +89,14 @@ class AtOnce:
 
     def __init__(self, client, group, topic):
         self.client, self.group, self.topic = client, group, topic
+        self.bad = {f"bad-{key}" for key in range(self.KEYS)}
 
-    def send(self):
+    def send(self, bad=b"{"):
         queue = self.client.routes.get(self.topic).read_queues()[0]
         for key in range(self.KEYS):
             for body in (b"0", b"1"):
                 send_raw(self.client, queue, body, key=f"good-{key}", sys_flag=0)
-            send_raw(self.client, queue, b"{", key=f"bad-{key}", sys_flag=0)
+            send_raw(self.client, queue, bad, key=f"bad-{key}", sys_flag=0)
 
     def parked(self):
         return {
@@ -106,27 +107,37 @@ class AtOnce:
         return {each.message.sharding_key for each in DeadLetters(self.client, self.group).list()}
 
 
+def test_a_class_that_is_named_for_parking_is_parked_at_once_however_many_fail_so(
+    client, group, topic, start_member
+):
+    sent = AtOnce(client, group, topic)
+    sent.send(b'"bad"')
+    listener = Listener(Shop().sell, decode="json", on_error={ValueError: "park_key"})
+    start_member(recorder=listener, order="key", concurrency=1)
+    eventually(lambda: sent.parked() == sent.bad, within=30)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_body_that_cannot_be_decoded_is_dealt_with_at_once_however_many_there_are(
     policy, client, group, topic, start_member
 ):
-    sent, bad = AtOnce(client, group, topic), {f"bad-{key}" for key in range(AtOnce.KEYS)}
+    sent = AtOnce(client, group, topic)
     sent.send()
     listener = Listener(lambda value, attempt: Ack(), decode="json", on_poison=policy)
     with structlog.testing.capture_logs() as events:
         start_member(recorder=listener, order="key", commit_interval=0.1)
         if policy == "park_key":
-            eventually(lambda: sent.parked() == bad, within=30)
+            eventually(lambda: sent.parked() == sent.bad, within=30)
         elif policy == "dead_letter":
-            eventually(lambda: sent.dead() == bad, within=30)
+            eventually(lambda: sent.dead() == sent.bad, within=30)
         else:
             skipped = lambda: {e["key"] for e in events if e["event"] == "message.skipped"}  # noqa: E731
-            eventually(lambda: skipped() == bad, within=30)
+            eventually(lambda: skipped() == sent.bad, within=30)
     assert [e for e in events if e["event"] == "circuit.opened"] == []
 
 
 def test_a_wrong_decoder_does_not_park_everything_and_a_right_one_goes_on_in_order(
-    client, group, topic, start_member
+    client, group, topic, parks, start_member
 ):
     queue = client.routes.get(topic).read_queues()[0]
     keys = [f"k{number}" for number in range(60)]
