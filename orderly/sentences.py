@@ -145,7 +145,7 @@ SENTENCES: Mapping[str, str] = {
     "member.not_unregistered": "the broker {address} did not learn that this member ended",
     "rebalance.failed": "the queues of {subscribed} were not divided; it is tried again",
     "circuit.opened": "an outage: keys with the same failure wait, and no message is given up"
-    " (fingerprint {fingerprint}; -: all keys)",
+    " (fingerprint {fingerprint}; -: most keys fail, so others are tried at a limited rate)",
     "circuit.closed": "the outage is over",
     # sending
     "send.attempt_failed": "a send failed; it is repeated",

@@ -124,14 +124,17 @@ class OrderlyConsumer:
             check_handler(self.config, each)
         dry_run = getattr(handler, "dry_run", False) is True
         self._client = client or Client(namesrv=namesrv)
+        group_name = check_group(group, self._client.config.namespace)
         self._session, offsets = new_session(
-            check_group(group, self._client.config.namespace),
+            group_name,
             self._client,
             self.config,
             hooks or ConsumerHooks(),
             key,
         )
         state_topics = new_state_topics(self._session)
+        notes = [each.failing_for for each in each_of(handler) if hasattr(each, "failing_for")]
+        self._session.failing_for = lambda: max((note(group_name) for note in notes), default=0.0)
         owned = [] if offsets is None else [offsets.close]
         processes: ProcessHandler | None = None
         if self.config.executor == "process":

@@ -147,6 +147,8 @@ class ConsumerInspector:
     def health(self, state: str) -> Health:
         """Live unless failed, or a handler hangs, or none is called; ready by what pulls showed.
 
+        Not ready while everything that is tried fails, either.
+
         Args:
             state: of the consumer.
         """
@@ -190,6 +192,7 @@ class ConsumerInspector:
             *(why for e in explanations if (why := self._not_consumed(e)) is not None),
             *(_full(e) for e in explanations if e.full_of_waiting),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
+            *self._failing(),
         ]
 
     def _unseen(self, topic: str) -> str | None:
@@ -213,6 +216,12 @@ class ConsumerInspector:
         how_long = "yet" if seconds == math.inf else f"for {seconds:.0f} s"
         failed = "" if explanation.pull_error is None else f": {explanation.pull_error}"
         return f"{explanation.queue}: no pull of it has succeeded {how_long}{failed}"
+
+    def _failing(self) -> list[str]:
+        seconds = self._session.failing_for()
+        if seconds < self._session.config.lock_trust:
+            return []
+        return [f"most keys fail, and no message has succeeded for {seconds:.0f} s"]
 
     def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
         owned = {held.queue: held.owned for held in self._session.held()}

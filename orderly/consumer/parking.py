@@ -89,15 +89,13 @@ class Parker:
             return None
         at = log_context(self._session.group, held, messages[0], batch.key)
         key = self._key(held, batch.key)
-        refusal = self._refusal(held, batch.key, key, messages)
+        refusal = self._impossible(held, batch.key, key)
         if refusal is not None:
-            config = self._session.config
-            seconds = min(config.max_suspend, config.longest_suspend)
-            held.failures.waits(batch.key, refusal)
-            known = _known(messages, failures)
-            held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
-            return seconds
-        assert key is not None, "without a key it is refused"
+            return self._refused(held, batch, messages, failures, refusal)
+        assert key is not None, "without a key it is impossible"
+        refusal = self._limit_reached(held, batch.key, messages)
+        if refusal is not None:
+            return self._refused(held, batch, messages, failures, refusal, passes=True)
         try:
             self._park(held, key, messages, failures)
         except LockLost:  # nothing failed, and lock.lost is logged
@@ -123,11 +121,38 @@ class Parker:
         with held.lock:
             messages = batch.lane.messages.taken
         key = self._key(held, batch.key)
-        refusal = self._refusal(held, batch.key, key, messages)
+        refusal = self._impossible(held, batch.key, key)
         if refusal is None:
-            assert key is not None, "without a key it is refused"
+            refusal = self._limit_reached(held, batch.key, messages)
+        if refusal is None:
+            assert key is not None, "without a key it is impossible"
             self._park(held, key, messages, _wanted(held, batch.key, messages, by))
         return refusal
+
+    def _refused(
+        self,
+        held: HeldQueue,
+        batch: Batch,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+        refusal: str,
+        *,
+        passes: bool = False,
+    ) -> float:
+        """Note that nothing may be parked; returns how long to wait.
+
+        If the reason may pass by itself, it is longer each time.
+        """
+        config, draw = self._session.config, random.random()  # noqa: S311 - it spreads waits
+        seconds = longest = min(config.max_suspend, config.longest_suspend)
+        if passes:
+            tries = batch.messages[0].reconsume_times + 1
+            seconds = round(backoff(tries, min(config.suspend, longest), longest, draw), 3)
+        held.failures.waits(batch.key, refusal)
+        at = log_context(self._session.group, held, messages[0], batch.key)
+        known = _known(messages, failures)
+        held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
+        return seconds
 
     def _failed(
         self,
@@ -154,22 +179,21 @@ class Parker:
             parked = held.owned.parking.get(lane_key)
         return key_of(lane_key) if parked is None else parked.key
 
-    def _refusal(
-        self,
-        held: HeldQueue,
-        lane_key: Hashable,
-        key: Key | None,
-        messages: Sequence[ReceivedMessage],
-    ) -> str | None:
-        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
+    def _impossible(self, held: HeldQueue, lane_key: Hashable, key: Key | None) -> str | None:
+        """Why a key can never be parked, or not before somebody does something about it."""
         if held.memory is None:
             return _NO_KEYS
         if key is None:
             return _BAD_KEY.format(type_text(lane_key))
+        with held.lock:
+            return _FORMER if held.owned.parking.is_former(lane_key) else None
+
+    def _limit_reached(
+        self, held: HeldQueue, lane_key: Hashable, messages: Sequence[ReceivedMessage]
+    ) -> str | None:
+        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
         size = sum(message.stored_size for message in messages)
         with held.lock:
-            if held.owned.parking.is_former(lane_key):
-                return _FORMER
             parked = held.owned.parking.parked(lane_key)
             reached = self._reached(held, lane_key, len(messages), size)
             if reached is None and not parked:

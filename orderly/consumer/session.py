@@ -188,6 +188,8 @@ class HeldQueue:
         memory: writes down what is finished ahead; None: nothing is (order by queue).
         refreshed_at: when all of it was last written (seconds).
         compared_at: when the broker's offset was last seen to be ours (seconds).
+        commits_begun: how many commits have looked at what there is to write; `saving` is held.
+        committed: the last of them that is done.
         ownership: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
@@ -213,6 +215,8 @@ class HeldQueue:
     memory: StateWriter | None = None
     refreshed_at: float = field(default_factory=now)
     compared_at: float = field(default_factory=now)
+    commits_begun: int = 0
+    committed: int = 0
     ownership: QueueOwnership | None = None
     lost: threading.Event = field(default_factory=_new_event)
     loss_notified: bool = False
@@ -272,6 +276,8 @@ class Session:
         rate_admit: whether one message that a lane task is about to handle may begin by
             `max_rate`; if not, what it is given is called once it may.
         rate_settle: returns so many such permits that nobody used.
+        failing_for: for how long most keys have failed and none has succeeded (seconds), where the
+            handler notes that.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
@@ -312,6 +318,7 @@ class Session:
         self.interrupt: Callable[[HeldQueue], None] = lambda _: None
         self.rate_admit: Callable[[Callable[[], None]], bool] = lambda _: True
         self.rate_settle: Callable[[int], None] = lambda _: None
+        self.failing_for: Callable[[], float] = lambda: 0.0
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}

@@ -96,6 +96,14 @@ class _Common:
         """Whether the function supports a dry run."""
         return self.rules.dry_run
 
+    def failing_for(self, group: str) -> float:
+        """For how many seconds most keys have failed and none has succeeded; 0.0: it is not so.
+
+        Args:
+            group: the consumer group, as at the broker.
+        """
+        return self._judge.memory(group).failing_for(_now())
+
     def call_failed(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext, error: BaseException
     ) -> Answer:

@@ -65,6 +65,21 @@ def leave_parked_keys_off_the_record(set_):
     set_(offsets, "CommitProgress", forgetful)
 
 
+def share_a_record_that_was_under_way(set_):
+    """A key counts as parked once a commit is done that began before the key was noted."""
+    record = offsets.OffsetSaver.record
+
+    def careless(self, held):
+        if held.saving.acquire(blocking=False):
+            held.saving.release()
+            record(self, held)
+        else:
+            with held.saving:
+                pass
+
+    set_(offsets.OffsetSaver, "record", careless)
+
+
 def forget_parked_keys_at_a_handover(set_):
     """A new owner ignores which keys are parked on record."""
     make = ownership.Inheritance
@@ -249,6 +264,7 @@ PARKING_MUTATIONS = (
     handle_what_is_behind,
     remember_the_last_copy_only,
     leave_parked_keys_off_the_record,
+    share_a_record_that_was_under_way,
     forget_parked_keys_at_a_handover,
     forget_parked_keys_after_a_reset,
     replay_from_the_first_copy,

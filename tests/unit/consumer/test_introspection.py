@@ -189,6 +189,32 @@ def test_a_queue_whose_key_function_fails_is_not_ready(insight, rebalancer, sess
     assert health.reasons[0].endswith("failed at offset 1: ValueError: no such account")
 
 
+def test_who_fails_at_everything_for_longer_than_a_lock_is_trusted_is_not_ready(
+    insight, rebalancer, session
+):
+    rebalancer.round()
+    prove(session)
+    session.failing_for = lambda: session.config.lock_trust - 1
+    assert insight.health("running").ready
+    session.failing_for = lambda: session.config.lock_trust + 1
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    assert health.reasons == ("most keys fail, and no message has succeeded for 31 s",)
+
+
+def test_a_key_that_is_not_given_up_says_why(hold, session, insight):
+    held = hold(by_key=True)
+    held.owned.pulled([message(n) for n in range(2)], 2, None, ["a", "b"])
+    for key, wait in (("a", 9.0), ("b", None)):
+        batch = held.owned.take(1, now())
+        held.failures.failed(key, batch.messages[0].queue_offset, HOW, now(), "others fail so, too")
+        held.owned.finish(batch, Disposition.PUT_BACK, now(), wait=wait)
+    found = {e.key: e for e in insight.explain_keys(9)}
+    assert (found["a"].why.name, found["a"].because) == ("SUSPENDED", "others fail so, too")
+    assert str(found["a"]).endswith("not given up yet: others fail so, too")
+    assert (found["b"].why.name, found["b"].because) == ("WAITING", None)
+
+
 def test_a_queue_full_of_keys_that_wait_is_not_ready(hold, session, monkeypatch):
     monkeypatch.setattr(owned_queue, "MAX_KEYS", 2)
     held = hold(by_key=True, max_runs=9)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -128,6 +128,62 @@ def test_recording_renews_compares_remembers_and_saves_now(saver, by_key, cluste
     assert kinds(cluster)[-3:] == ["lock", "query", "save"]
     assert held.memory.noted == [(3, (), held.owned.parking.kept)]
     assert cluster.offsets[QUEUE] == 3
+
+
+def record_while_one_is_under_way(saver, held, session, keys, *, fails=False):
+    """Record a key; while that is under way, record each of the others, on a thread of its own."""
+    perform, under_way, go_on = session.perform, Event(), Event()
+
+    def slowly(call):
+        if isinstance(call, AppendRecord) and not go_on.is_set():
+            under_way.set()
+            assert go_on.wait(20)
+            if fails:
+                raise RequestTimeout("made by the test")
+        if isinstance(call, AppendRecord):
+            with held.lock:  # another key is done meanwhile: there is always something to record
+                another = held.owned.next_pull
+                held.owned.pulled([message(another)], another + 1, None, [f"good {another}"])
+                held.owned.finish(held.owned.take(1, now()), Disposition.COMMIT, now())
+        return perform(call)
+
+    def record(position, key):
+        with held.lock:
+            held.owned.parking.note(key, offset=position + 1, position=position, size=9)
+        begun.append(key)
+        try:
+            saver.record(held)
+        except RequestTimeout:
+            failed.append(key)
+
+    session.perform, begun, failed = slowly, [], []
+    threads = [Thread(target=record, args=each) for each in enumerate(keys)]
+    threads[0].start()
+    assert under_way.wait(20)
+    for thread in threads[1:]:
+        thread.start()
+    eventually(lambda: len(begun) == len(keys))
+    eventually(lambda: held.commits_begun == 1)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    return failed
+
+
+def test_calls_that_wait_for_a_record_share_the_next_one(saver, by_key, session):
+    held, _ = by_key
+    failed = record_while_one_is_under_way(saver, held, session, "abcdefgh")
+    assert failed == []
+    noted = [[parked.key for parked in kept.parked] for _, _, kept in held.memory.noted]
+    assert noted[0] == ["a"], "one that is under way covers nobody who came later"
+    assert noted[-1] == list("abcdefgh")
+    assert len(noted) < 8
+
+
+def test_a_record_that_failed_covers_nobody(saver, by_key, session):
+    held, _ = by_key
+    assert record_while_one_is_under_way(saver, held, session, "abc", fails=True) == ["a"]
+    assert [parked.key for parked in held.memory.noted[-1][2].parked] == list("abc")
 
 
 @pytest.mark.parametrize("step", [("lock", "broker-a"), ("query", QUEUE)])
