@@ -20,7 +20,7 @@ _SUBJECTS = (
     ("beginnings", 0.05, BEGINNING_PLOTS),  # where a queue begins
     ("engines", 0.04, (blocked,)),  # something blocks an event loop
     ("forgeries", 0.03, (forged,)),
-    ("storms", 0.02, (storm,)),  # most keys fail, and others do not
+    ("bad keys", 0.02, (storm,)),  # most keys fail, and others do not
 )
 _BY_KEY = ("max_suspend", "max_span")  # settings that decide nothing by queue
 
