@@ -190,7 +190,11 @@ class FailureMemory:
 
     def failing_for(self, now: float) -> float:
         """For how many seconds most keys have failed and none has succeeded; 0.0: it is not so."""
-        since = None if self._verdicts is None else self._verdicts.failing_since
+        if self._verdicts is None:
+            return 0.0
+        with self._lock:
+            self._sweep(now)
+            since = self._verdicts.failing_since(now)
         return 0.0 if since is None else now - since
 
     @property

@@ -19,7 +19,7 @@ from orderly.config.arguments import check_count, check_number
 from orderly.config.fields import require
 from orderly.ordering.backoff import doubled
 from orderly.ordering.lru import put_latest
-from orderly.ordering.throttle import Throttle
+from orderly.ordering.throttle import AT_ONCE, Throttle
 
 # --- a circuit as a value: closed, open, or half-open while one message probes --------------------
 # It holds the keys that fail in one way. Open, they wait; after a growing wait one of them may try.
@@ -253,7 +253,7 @@ _ORDERED = (
 
 
 _SEEN = 100  # keys tried last: enough for a ratio, few enough to be scanned at each failure
-_SUSPECTS = 10_000  # keys whose message fails now; of one more, the one that failed longest ago
+_SUSPECTS = AT_ONCE  # keys whose message fails now; of one more, the one that failed longest ago
 # is forgotten, and counts as one that has not failed
 _FINGERPRINTS = 256
 _MOST_ROOM = 100  # messages that succeeded, each of which makes room for one that cannot be read
@@ -483,8 +483,9 @@ class Verdicts:
     These are the rules. The first one that applies decides (names in capitals: `VerdictReason`):
 
     1.  MOST_FAIL, an outage: of at least `control_keys` keys tried lately, the part `outage_ratio`
-        failed. Parking would move everything. Until a message succeeds, keys that have not failed
-        are tried at a limited rate (`throttle`): one that fails then waits, all others go on.
+        failed. Parking would move everything. Until a message succeeds or no key fails any more,
+        keys that have not failed are tried at a limited rate (`throttle`): one that fails then
+        waits, all others go on.
     2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were lately poisoned by the
         same failure), or most of the others do. A bad message fails alone; a failure that many
         keys share is a dependency, a deploy or a tenant.
@@ -553,9 +554,11 @@ class Verdicts:
         self._room = float(self._rules.most_poisoned)  # for messages that cannot be read
         self._now = self._room_at = self._succeeded_at = self._parked_at = -inf
 
-    @property
-    def failing_since(self) -> float | None:
+    def failing_since(self, now: float) -> float | None:
         """Since when most keys fail and none succeeds (seconds); None: it is not so."""
+        self._failing.expire(self._tick(now))
+        if not self._failing.suspects:  # all were settled otherwise, or are others' now
+            self._throttle.turn_off(self._now)
         return self._throttle.since
 
     @property
@@ -583,7 +586,9 @@ class Verdicts:
         """
         suspect = self._failing.suspects.get(key)
         if suspect is None:
-            return 0.0 if self._throttle.since is None else self._throttle.admit(self._tick(now))
+            if self._throttle.since is None or self.failing_since(now) is None:
+                return 0.0
+            return self._throttle.admit(self._now)
         now, circuit = self._tick(now), self._failing.circuit(suspect.fingerprint)
         wait = circuit.waits(now)
         if not circuit.closed and wait == 0.0:
@@ -683,7 +688,7 @@ class Verdicts:
         """The message in hand was admitted, but not tried: another key may try in its place."""
         self._leave(key)
         if key not in self._failing.suspects:
-            self._throttle.untried(self._now)
+            self._throttle.untried()
 
     def _tick(self, now: float) -> float:
         self._now = max(self._now, now)
@@ -726,9 +731,8 @@ class Verdicts:
         rules = self._rules
         shared = evidence.sharing + 1 >= rules.shared_keys
         if fatal:
-            # Who fails so fatally is not among the others; who fails so in another way is.
-            alike = self._failing.sharing(key, suspect.fingerprint, inf)
-            most = alike > 0 and alike + evidence.alike >= evidence.others
+            # Who fails fatally is not among the others.
+            most = self._failing.sharing(key, suspect.fingerprint, inf) >= max(1, evidence.others)
             patient = shared and evidence.seconds < rules.patience
             return VerdictReason.SHARED if most or patient else None
         if self._most_fail(key, now):

@@ -2,18 +2,16 @@
 
 A database dies. Each order is a key of its own, so the messages that come are of keys that have
 not failed. They might all fail, or one sender's may, and all others would succeed. Only a try
-tells. So they are tried, but the longer nothing succeeds, the fewer a second.
+tells. So each is tried once, but beyond the first ten thousand it is only one a second.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-MOST = 1000.0  # keys a second when it begins: as fast as failures are counted and logged
-HALVED = 10.0  # seconds without a success in which the rate halves
-LEAST = 1.0  # keys a second, however long it lasts
-_AT_ONCE = 0.1  # seconds whose keys may begin together
-_HALVINGS = 60.0  # beyond, the rate is the least one long before
+AT_ONCE = 10_000  # keys: as many as are remembered as failing
+EACH = 1.0  # seconds after which one more may be tried; those that nobody used are kept
+_EARLY = 0.1  # seconds: who asks so much too early need not come again
 
 
 class Throttle:
@@ -24,7 +22,7 @@ class Throttle:
 
     Attributes:
         since: since when it is on; None: it is off, and holds nobody back.
-        off_since: when a success last turned it off.
+        off_since: when it was last turned off.
         holds: whether it has held a key back since it is on.
     """
 
@@ -43,7 +41,7 @@ class Throttle:
             self.since = now
 
     def turn_off(self, now: float) -> None:
-        """A message succeeded."""
+        """A message succeeded, or no key fails any more."""
         if self.since is not None:
             self.since, self.off_since, self.holds = None, now, False
             self._free_at = self._line = -inf
@@ -52,25 +50,20 @@ class Throttle:
         """Ask before a key that has not failed is tried.
 
         Returns:
-            0.0: try it. Otherwise the seconds after which to ask again: a place in a line that
-            moves with half the rate, so that keys which come now have the other half.
+            0.0: try it. Otherwise the seconds after which to ask again: places for every second
+            try, so that a key which comes now is not behind all that wait.
         """
         if self.since is None:
             return 0.0
-        interval = self._interval(now)
-        if self._free_at <= now + _AT_ONCE:
-            self._free_at = max(self._free_at, now) + interval
+        free_at = max(self._free_at, now - (AT_ONCE - 1) * EACH)
+        if free_at <= now + _EARLY:
+            self._free_at = free_at + EACH
             return 0.0
         self.holds = True
-        self._line = max(self._line, now) + 2 * interval
-        return min(self._line - now, self._longest_wait)
+        wait = min(max(self._line - now, 0.0) + 2 * EACH, self._longest_wait)
+        self._line = now + wait
+        return wait
 
-    def untried(self, now: float) -> None:
+    def untried(self) -> None:
         """A key that was let through was not tried, or its try says nothing of the others."""
-        if self.since is not None:
-            self._free_at -= self._interval(now)
-
-    def _interval(self, now: float) -> float:
-        """Seconds from one key to the next."""
-        halvings = min((now - (now if self.since is None else self.since)) / HALVED, _HALVINGS)
-        return min(float(2.0**halvings) / MOST, 1 / LEAST)
+        self._free_at -= EACH

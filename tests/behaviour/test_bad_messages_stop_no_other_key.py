@@ -13,9 +13,16 @@ from orderly.monitoring.parked import ParkedMessages
 from tests.support.messages import GARBAGE, ZLIB, send_raw
 from tests.support.waiting import eventually
 
-BAD, GOOD, COUNT = 300, 100, 2
+SIZES = [300, *(pytest.param(bad, marks=pytest.mark.nightly) for bad in (40, 600, 3_000))]
+GOOD, COUNT = 200, 2
 POLICIES = ["park_key", "skip", "dead_letter"]
-SORTS = {"unreadable": (GARBAGE, ZLIB), "not JSON": (b"{", 0), "raises": (b'"bad"', 0)}
+RAISES = b'"bad"', 0
+SORTS = {
+    "unreadable": (GARBAGE, ZLIB),
+    "not JSON": (b"{", 0),
+    "raises": RAISES,
+    "raises a named class": RAISES,
+}
 
 
 @pytest.fixture(params=[1, 8], ids=["one queue", "beside others"])
@@ -27,10 +34,10 @@ def topic(request, orderly_topic):
 def storm(client, topic):
     """Store bad messages in one queue, and behind them good ones in all queues, two of a key."""
 
-    def send(sort):
+    def send(sort, bad):
         queues = client.routes.get(topic).read_queues()
         body, sys_flag = SORTS[sort]
-        for number in range(BAD):
+        for number in range(bad):
             send_raw(client, queues[0], body, key=f"bad-{number}", sys_flag=sys_flag)
         for number in range(COUNT):
             for key in range(GOOD):
@@ -64,19 +71,21 @@ class Shop:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("bad", SIZES)
 def test_the_others_are_handled_in_order_whatever_is_bad_and_whatever_the_policy(
-    sort, policy, storm, start_member
+    bad, sort, policy, storm, start_member
 ):
-    storm(sort)
+    storm(sort, bad)
     shop = Shop()
-    listener = Listener(shop.sell, decode="json", on_poison=policy)
+    named = {ValueError: policy} if sort == "raises a named class" else {}
+    listener = Listener(shop.sell, decode="json", on_poison=policy, on_error=named)
     consumer, _ = start_member(recorder=listener, order="key")
     eventually(lambda: shop.done, within=40)
     eventually(lambda: consumer.health().ready, within=20)
 
 
 def test_a_plain_handler_that_cannot_read_a_body_makes_only_its_key_wait(storm, start_member):
-    storm("unreadable")
+    storm("unreadable", 300)
     shop = Shop()
     start_member(recorder=shop, order="key", suspend=0.5)
     eventually(lambda: shop.done, within=40)

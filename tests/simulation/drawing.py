@@ -7,7 +7,7 @@ from tests.simulation.cast import Cast
 from tests.simulation.engine_plots import blocked
 from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away, resets_in_a_row
-from tests.simulation.program_plots import PROGRAM_PLOTS
+from tests.simulation.program_plots import PROGRAM_PLOTS, storm
 from tests.simulation.scenario import Scenario
 from tests.simulation.steering_plots import steered
 
@@ -21,6 +21,7 @@ _SUBJECTS = (
     ("beginnings", 0.05, BEGINNING_PLOTS),  # where a queue begins
     ("engines", 0.04, (blocked,)),  # something blocks an event loop
     ("forgeries", 0.03, (forged,)),
+    ("bad keys", 0.02, (storm,)),  # most keys fail, and others do not
 )
 _BY_KEY = ("max_suspend", "max_span")  # settings that decide nothing by queue
 
@@ -63,6 +64,7 @@ def draw(seed):
         "slow": rng.choice([0.0, 0.0, 0.0, 0.1]),
         "unwanted": rng.choice([0.0, 0.0, 0.0, 0.3]),
         "stuck": rng.choice([0.0, 0.0, 0.0, 15.0, 40.0]),
+        "storm": 0.0,
         "keyless": rng.choice([0.0, 0.0, 0.0, 0.2]),
         "bodies": rng.choice([64, 64, 2]),
         "poison": 0.0,

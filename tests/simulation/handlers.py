@@ -9,13 +9,12 @@ import random
 from asyncio import CancelledError
 from asyncio import sleep as async_sleep
 
-from orderly import ConsumeResult, Fail, Park
+from orderly import Ack, AsyncListener, ConsumeResult, Fail, Listener, Park
 from orderly.consumer.coroutines import in_thread_of_its_own
 from orderly.errors import OrderlyError
 from tests.simulation.deaths import ends_processes
 from tests.simulation.kept import End
 
-_STUCK = 0.4  # share of the keys that fail for a while, where some do
 _EXTEND = object()  # what a handler waits for, besides seconds
 _STRIDE = 20.0  # seconds of work between two extensions of the lease
 _BREATHS = 0.2  # share of quick handlers that let others run
@@ -46,8 +45,11 @@ class Program:
 
     def handler(self):
         """What a consumer is given."""
-        style = Async if self._scenario.engine == "async" else Threaded
-        return style(self.steps, self._world.kernel)
+        awaited = self._scenario.engine == "async"
+        style, listener = (Async, AsyncListener) if awaited else (Threaded, Listener)
+        if not self._scenario.storm:
+            return style(self.steps, self._world.kernel)
+        return listener(style(self._heard, self._world.kernel).__call__)
 
     # --- a call --------------------------------------------------------------------------------
 
@@ -60,6 +62,11 @@ class Program:
         except Exception as error:
             self._world.kernel.fail(error)
             raise
+
+    def _heard(self, message, attempt):
+        """A call of a listener's function."""
+        yield from self.steps((message,), attempt)
+        return Ack()
 
     def _call(self, messages, context):
         """Work through a batch; the first message that fails ends it."""
@@ -196,6 +203,8 @@ class Program:
 
     def _failure(self, message, context):
         """Fail in one of the ways in which a handler can."""
+        if self._scenario.storm:
+            raise MadeUp
         way = self._nature(message).randrange(4)
         if self._scenario.manual and self._is_by_hand(message):
             context.auto_commit = way % 2 == 0
@@ -247,10 +256,8 @@ class Program:
 
     def _is_stuck(self, message):
         """Whether the message's key fails, whatever is done, until a certain time."""
-        scenario = self._scenario
-        if self._world.kernel.now >= self._world.began + scenario.stuck:
-            return False
-        return random.Random(f"{scenario.seed} stuck {message.sharding_key}").random() < _STUCK
+        since = self._world.kernel.now - self._world.began
+        return since < self._scenario.stuck and self._scenario.is_stuck(message.sharding_key)
 
 
 class Threaded:

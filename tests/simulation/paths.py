@@ -15,6 +15,7 @@ from orderly.consumer.workers import Burst
 from orderly.ordering.lane import Lane
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.throttle import Throttle
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ PATHS = (
     Path(
         "an extension not answered", _happened("extend unanswered"), "take_silence_for_an_extension"
     ),
+    Path("most keys fail at a listener", _happened("most fail"), "hold_keys_that_never_failed"),
     # What programs and operators do with queues.
     Path("a pause", _happened("paused"), "hand_out_what_is_paused"),
     Path(
@@ -155,21 +157,20 @@ def observed(world):
     take, leave = Lanes.take, Burst.__exit__
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
     drop_body, paced_until = Lane.drop_body, Lanes._paced_until
-    stand_in_line = RateGate.stand_in_line
-    withdraw = Rebalancer._withdraw
 
-    def watched_withdraw(self):
-        happened["withdrawn"] += 1
-        withdraw(self)
+    def counting(event, kind, name):
+        method = getattr(kind, name)
+
+        def counted(self, *args):
+            happened[event] += 1
+            return method(self, *args)
+
+        return mock.patch.object(kind, name, counted)
 
     def watched_paced_until(self, batch, wake_at):
         until = paced_until(self, batch, wake_at)
         happened["paced"] += until is not None
         return until
-
-    def watched_stand_in_line(self, held):
-        happened["held back"] += 1
-        stand_in_line(self, held)
 
     def watched_take(self, size, now, calls=1, **how):
         batch = take(self, size, now, calls, **how)
@@ -196,8 +197,9 @@ def observed(world):
 
     with (
         mock.patch.object(Lanes, "_paced_until", watched_paced_until),
-        mock.patch.object(RateGate, "stand_in_line", watched_stand_in_line),
-        mock.patch.object(Rebalancer, "_withdraw", watched_withdraw),
+        counting("held back", RateGate, "stand_in_line"),
+        counting("withdrawn", Rebalancer, "_withdraw"),
+        counting("most fail", Throttle, "turn_on"),
         mock.patch.object(Lane, "drop_body", watched_drop_body),
         mock.patch.object(Lanes, "take", watched_take),
         mock.patch.object(Burst, "__exit__", watched_leave),

@@ -25,6 +25,7 @@ from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.rebalance_plan import my_share
 from orderly.ordering.results import ConsumeResult, Disposition
+from orderly.ordering.throttle import Throttle
 from orderly.processes import handler as process_handler
 from orderly.processes.handler import ProcessHandler
 
@@ -383,6 +384,14 @@ def extend_what_is_lost(set_):
     set_(HeldOwnership, "extend", reviving)
 
 
+# --- listeners -----------------------------------------------------------------------------------
+
+
+def hold_keys_that_never_failed(set_):
+    """While most keys fail, a key that never failed waits with them."""
+    set_(Throttle, "admit", lambda self, now: 60.0 if self.since is not None else 0.0)
+
+
 PROGRAM_MUTATIONS = (
     go_on_after_a_failure,
     count_what_is_handed_out,
@@ -412,4 +421,5 @@ PROGRAM_MUTATIONS = (
     extend_without_asking,
     take_silence_for_an_extension,
     extend_what_is_lost,
+    hold_keys_that_never_failed,
 )

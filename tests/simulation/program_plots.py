@@ -177,6 +177,33 @@ def _held_back(cast):
     return {"faults": faults, "messages": 20, "seconds": 40.0, "killers": 0}
 
 
+def storm(cast):
+    """Most keys fail at a listener, for minutes; the others never do."""
+    rng = cast.rng
+    return {
+        "faults": [],
+        "engine": rng.choice(["thread", "thread", "async"]),
+        "plain": True,
+        "manual": 0.0,
+        "extending": 0.0,
+        "storm": rng.choice([0.6, 0.8, 0.9]),
+        "stuck": rng.choice([80.0, 120.0]),
+        "failing": 0.0,
+        "slow": 0.0,
+        "keyless": 0.0,
+        "handling": rng.choice([0.0, 0.01, 0.1]),
+        "keys": 30,
+        "messages": 40,
+        "burst": rng.choice([5, 40]),
+        "settings": {
+            "order": "key",
+            "max_reconsume_times": None,
+            "max_span": 1_000_000,
+            "pull_threshold": 1000,
+        },
+    }
+
+
 PROGRAM_PLOTS = (
     _bursts, _bursts,
     _kept_beside_bursts, _kept_beside_bursts,

@@ -1,6 +1,7 @@
 """What happens in one simulated history, as plain data that can be cut down."""
 
 import dataclasses
+import random
 from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
@@ -14,10 +15,12 @@ FORGERIES = (  # what somebody appends who may write records; methods of `forger
     "state again", "park again", "another queues",
     "changed entry", "takeover", "damage", "parked message", "line",
 )  # fmt: skip
+_STUCK = 0.4  # share of the keys that fail for a while, where some do and there is no storm
 SETTLED = 30.0  # seconds after which members that nothing disturbs have shared the queues
 
 _SHARES = (
     "failing", "slow", "unwanted", "stuck", "keyless", "poison", "manual", "dying", "extending",
+    "storm",
 )  # fmt: skip
 
 
@@ -70,6 +73,7 @@ class Scenario:
         settings: of the consumers' configuration; their `order` is in it.
         failing, slow: share of messages whose first handling fails, or takes long.
         stuck: seconds from the start for which some keys fail, whatever is done.
+        storm: share of the keys that do so at a listener; 0: the handlers are no listeners.
         keyless: share of messages without a key.
         bodies: messages that a lane keeps with their bodies.
         unwanted: share of messages with a tag that the group does not subscribe to.
@@ -102,6 +106,7 @@ class Scenario:
     slow: float
     unwanted: float
     stuck: float
+    storm: float
     keyless: float
     bodies: int
     poison: float
@@ -128,6 +133,11 @@ class Scenario:
     def forged(self):
         """Whether somebody forges records: then a history is judged by what is handled alone."""
         return any(fault.kind == "forge" for fault in self.faults)
+
+    def is_stuck(self, key):
+        """Whether the key is one of those that fail for a while."""
+        drawn = random.Random(f"{self.seed} stuck {key}").random()
+        return self.stuck > 0 and drawn < (self.storm or _STUCK)
 
     def smaller(self):
         """Scenarios with less in them."""

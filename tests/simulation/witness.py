@@ -25,7 +25,8 @@ from tests.simulation.kept import End, Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
-from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, PULL, QUERY, SEND, UNLOCK
+from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, PULL, QUERY, SEND, SETTLED, UNLOCK
+from tests.simulation.threads import EPOCH
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
@@ -38,6 +39,7 @@ _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
 )
 _STILL = 130.0  # seconds; what cannot be read is tried again after 60 at most
 _IN_HAND = 1.0  # seconds within which a message that was taken before a pause is handed out
+_SOON = 30.0  # seconds within which a key's message is handled that waits for nobody but its own
 _IN_TIME = 1.0  # seconds within which an answer comes, so that somebody surely waits for it
 _DEFECTS = ("run.failed", "periodic_work.failed")
 
@@ -371,6 +373,7 @@ class Witness:
         self._checked(self._pace.begins, member, lane, len(messages))
         self._check_seek(member, queue, messages[0])
         self._check_dead(member, queue, messages, context)
+        self._check_storm(member, messages[0])
         task = self._kernel.current
         began = self._kernel.now
         call = Running(member, queue, lane, member.process, task, context.replayed, began)
@@ -519,6 +522,16 @@ class Witness:
         if passed_over and self.commits.strict:
             text = f"{member}: {message.queue_offset} of {queue}, from where it went to {target}"
             self._kernel.fail(Broken("handled after a seek", text))
+
+    def _check_storm(self, member, message):
+        """A key that never failed goes on, however many others fail."""
+        scenario, began = self._world.scenario, self._world.began
+        if not scenario.storm or scenario.faults or scenario.is_stuck(message.sharding_key):
+            return
+        due = max(message.store_time - EPOCH, began + SETTLED) + _SOON
+        if self._kernel.now > due:
+            text = f"{member}: {message.sharding_key} {self._kernel.now - due:.1f} s after {_SOON}"
+            self._kernel.fail(Broken("held up", text))
 
     @_surely
     def extended(self, member, queue, asked, deadline):

@@ -30,7 +30,7 @@ from orderly import (
 from orderly.errors import ConnectionLost, HandlerHung, LockLost
 from orderly.listening import listeners
 from orderly.listening.policy import UnsettledMessage
-from orderly.ordering.poison import VerdictReason
+from orderly.ordering.poison import FailureKind, VerdictReason
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
@@ -597,7 +597,12 @@ def test_a_probe_that_is_cancelled_with_its_queue_lets_the_next_one_through(lost
             return Ack()
 
         listener = AsyncListener(ship)
-        listener._judge.memory("g")._verdicts._throttle.turn_on(-1e6)  # one key a second
+        verdicts = listener._judge.memory("g")._verdicts
+        for key in range(6):
+            verdicts.failed((QUEUE, key), key, "down", FailureKind.ORDINARY, 8.0)
+        while verdicts.admit((QUEUE, "others"), 9.0) == 0.0:
+            pass
+        verdicts.untried((QUEUE, "others"))  # one key may be tried now
         context = ConsumeContext(QUEUE, "g", key="p", ownership=ownership)
         task = asyncio.create_task(listener.run(message(50), now=9.0, context=context))
         await started.wait()

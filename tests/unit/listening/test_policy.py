@@ -65,6 +65,17 @@ def test_messages_of_a_queue_that_is_no_longer_ours_are_forgotten(memory, how):
     assert memory.trying(delivery(key="kept", ownership=kept)) is not None
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_who_lost_the_queue_whose_keys_fail_is_not_told_of_as_failing(lost):
+    """Its health() would be not ready until the next success, though it has nothing to do."""
+    memory, ownership = FailureMemory(PoisonRules()), QueueOwnership()
+    for key in range(10):
+        memory.failed(delivery(key, key, ownership), DOWN, 1.0)
+    if lost:
+        ownership.lost.set()
+    assert memory.failing_for(41.0) == (0.0 if lost else 40.0)
+
+
 def test_memory_is_bounded_whatever_the_number_of_keys(monkeypatch):
     monkeypatch.setattr(memory_module, "_MOST", 50)
     memory = FailureMemory(PoisonRules())
