@@ -13,6 +13,7 @@ from orderly.protocol.body import (
     JsonKind,
     Version,
     load_object,
+    possible,
     read_body,
     write_body,
 )
@@ -150,12 +151,12 @@ def decode_group_configs(body: bytes) -> GroupConfigs:
 
 def decode_groups_of_topic(body: bytes) -> tuple[str, ...]:
     """Read which groups consume a topic, sorted (GroupList)."""
-    return tuple(sorted(TEXTS.at(load_object(body), "groupList")))
+    return possible(TEXTS.at(load_object(body), "groupList"))
 
 
 def decode_group_list(body: bytes) -> tuple[str, ...]:
     """Read the names of a broker's subscription groups, sorted (SubscriptionGroupWrapper)."""
-    return tuple(sorted(OBJECT.at(load_object(body), "subscriptionGroupTable")))
+    return possible(OBJECT.at(load_object(body), "subscriptionGroupTable"))
 
 
 def encode_groups_of_topic(groups: Iterable[str]) -> bytes:

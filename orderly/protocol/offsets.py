@@ -16,6 +16,7 @@ from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
 from orderly.protocol.body import (
     INT,
+    MAX_NAME,
     OBJECT,
     QUEUE,
     as_object,
@@ -222,7 +223,8 @@ def decode_committed(body: bytes) -> dict[tuple[str, str], dict[int, int]]:
     committed = {}
     for name, offsets in table.items():
         topic, _, group = name.partition("@")
-        if topic and group and "@" not in group:  # Java passes over other names, too
+        # Java passes over other names, too.
+        if topic and group and "@" not in group and max(len(topic), len(group)) <= MAX_NAME:
             committed[group, topic] = _by_queue(name, as_object(offsets, "a group's offsets"))
     return committed
 
@@ -274,7 +276,7 @@ def read_committed(body: bytes, groups: Collection[str] | None = None) -> Commit
     table = _TABLE.search(body)
     found = _searched(table[0], groups) if table else None
     if found is not None:
-        return found
+        return {pair: o for pair, o in found.items() if max(map(len, pair)) <= MAX_NAME}
     everything = decode_committed(body)
     return {pair: o for pair, o in everything.items() if groups is None or pair[0] in groups}
 

@@ -15,6 +15,7 @@ from orderly.protocol.body import (
     Version,
     check_total,
     load_object,
+    possible,
     read_body,
     write_body,
 )
@@ -225,7 +226,7 @@ def changed_attributes(present: Mapping[str, str], changes: str | None) -> dict[
 
 def decode_topic_list(body: bytes) -> tuple[str, ...]:
     """Read topic names, sorted (TopicList)."""
-    return tuple(sorted(TEXTS.at(load_object(body), "topicList")))
+    return possible(TEXTS.at(load_object(body), "topicList"))
 
 
 def encode_topic_list(topics: Iterable[str], broker_address: str | None = None) -> bytes:
