@@ -211,9 +211,10 @@ class DataLost(OrderlyError):
 
 
 class WorkerDied(OrderlyError):
-    """A worker process ended before its handler answered; the messages come again.
+    """A worker process ended before its handler answered; what it had not named done comes again.
 
-    Attributes: exit_code (below 0: a signal's number; None: unknown), offset (of the message).
+    Attributes: exit_code (below 0: a signal's number; None: unknown), offset (of the first message
+        that was not named done).
     """
 
     def __init__(

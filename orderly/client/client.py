@@ -19,9 +19,11 @@ from orderly.client.peer_requests import PeerRequests
 from orderly.client.pool import Connections
 from orderly.client.routes import NameServers, Routes
 from orderly.client.security import security_of
+from orderly.clock import AwakeClock
 from orderly.config import ClientConfig
 from orderly.config.client import at_name_server
 from orderly.errors import LifecycleError, OrderlyError, RouteError
+from orderly.interruptions import shielded
 from orderly.model import MessageQueue
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.statistics import retention_of
@@ -51,6 +53,7 @@ class Client:
         client_id: "ip@pid#random", new for each client; locks and allocation use it.
         config: the settings.
         schedule: a timer thread for work that must not block.
+        awake: the clock of deadlines that accuse somebody; see `orderly.awake`.
         connections, name_servers, routes, brokers, heartbeat, admin, groups, housekeeping: see
             their classes.
 
@@ -62,7 +65,9 @@ class Client:
         self.config = at_name_server(config, namesrv)
         self.client_id = _new_client_id(self.config.addresses[0])
         self.schedule = Schedule()
+        self.awake = AwakeClock()
         self.connections = Connections(
+            awake=self.awake,
             connect_timeout=self.config.connect_timeout,
             max_frame=self.config.max_frame,
             on_request=self._on_request,
@@ -129,6 +134,10 @@ class Client:
             LifecycleError: after `close`, or in a forked child of the process that made it.
         """
         self.connections.check_process()
+        shielded(self._start)
+        return self
+
+    def _start(self) -> None:
         with self._lifecycle:
             if self._closed:
                 raise LifecycleError("the client is closed; make a new one")
@@ -136,7 +145,6 @@ class Client:
                 self._started = True
                 self.routes.start()
                 self.heartbeat.start()
-        return self
 
     @property
     def behind_proxy(self) -> bool:
@@ -149,8 +157,10 @@ class Client:
         Requests in flight fail with ConnectionLost. In a forked child it does nothing: connections
         and memberships are the parent's.
         """
-        if self.connections.foreign:
-            return
+        if not self.connections.foreign:
+            shielded(self._close)
+
+    def _close(self) -> None:
         with self._lifecycle:
             if self._closed:
                 return
@@ -160,6 +170,7 @@ class Client:
         self.connections.close()
         self._peer_requests.close()
         self.schedule.close()
+        self.awake.close()
 
     def __enter__(self) -> Self:
         return self.start()

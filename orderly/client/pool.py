@@ -13,7 +13,9 @@ from collections.abc import Callable
 from orderly.client.background import Schedule, SingleFlight
 from orderly.client.connection import Connection
 from orderly.client.security import UNPROTECTED, Security
+from orderly.clock import AwakeClock
 from orderly.errors import LifecycleError
+from orderly.interruptions import shielded
 from orderly.log import get_logger
 from orderly.protocol.frame import RemotingCommand
 
@@ -46,7 +48,7 @@ class Connections:
     refused before any lock is touched, and nothing is said on the parent's connections.
 
     Args:
-        connect_timeout, max_frame, security: see `Connection`.
+        awake, connect_timeout, max_frame, security: see `Connection`.
         on_request: gets the peers' requests, on reader threads: must not block.
         on_open: called after a connection was opened, on the thread that asked for it.
         on_loss: called after a connection was lost (not by `close`), on its reader thread:
@@ -59,6 +61,7 @@ class Connections:
     def __init__(
         self,
         *,
+        awake: AwakeClock,
         connect_timeout: float,
         max_frame: int,
         on_request: Callable[[Connection, RemotingCommand], None],
@@ -67,6 +70,7 @@ class Connections:
         security: Security = UNPROTECTED,
     ) -> None:
         self._process = _process
+        self._awake = awake
         self._connect_timeout = connect_timeout
         self._max_frame = max_frame
         self._on_request = on_request
@@ -121,7 +125,9 @@ class Connections:
             ConnectFailed: names the address and what to check; `broker_hosts` if it is not allowed.
             LifecycleError: after `close`, or in a forked child.
         """
-        return self.connected(address) or self._opening.do(address, lambda: self._connect(address))
+        return self.connected(address) or shielded(
+            lambda: self._opening.do(address, lambda: self._connect(address))
+        )
 
     def close(self) -> None:
         """Close all connections and refuse new ones. Idempotent; no effect in a forked child."""
@@ -143,6 +149,7 @@ class Connections:
         connection = Connection(
             address,
             timeouts=self._timeouts,
+            awake=self._awake,
             connect_timeout=self._connect_timeout,
             max_frame=self._max_frame,
             on_request=self._on_request,

@@ -119,11 +119,16 @@ def check_topic(client: Client, topic: str) -> Iterator[Found]:
         yield StartRefused(error)
         return
     if not route.read_queues():
-        text = (
-            f"no queue of topic {topic} may be read: its read permission is off, or it has no"
-            " read queues; set them at the broker (mqadmin updateTopicPerm, updateTopic)"
-        )
-        yield StartRefused(ConfigError(text))
+        yield StartRefused(ConfigError(not_readable(topic)))
+
+
+def not_readable(topic: str) -> str:
+    """What is wrong with a topic whose route has no queue to read, and what to do."""
+    return (
+        f"no queue of topic {topic} may be read: its read permission is off, or that of its"
+        " brokers, or it has no read queues; set them at the broker (mqadmin updateTopicPerm,"
+        " updateBrokerConfig -k brokerPermission, updateTopic)"
+    )
 
 
 def check_group(

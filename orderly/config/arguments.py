@@ -166,7 +166,7 @@ def is_host(text: str) -> bool:
 
 
 def check_callable(what: str, function: object) -> None:
-    """Raise ConfigError unless `function` can be called.
+    """Raise ConfigError unless `function` can be called, and does its work when it is.
 
     Args:
         what: what it is, for the error: "the handler".
@@ -174,6 +174,11 @@ def check_callable(what: str, function: object) -> None:
     """
     if not callable(function):
         raise ConfigError(f"{what} must be callable, not {type(function).__name__}")
+    if yields(function):
+        raise ConfigError(
+            f"{what} has a `yield`, so a call would run nothing of it: take the `yield` out, and"
+            " return the answer (a handler: `return Ack()`)"
+        )
 
 
 def check_function(what: str, function: object) -> None:
@@ -211,8 +216,18 @@ def check_arguments(what: str, function: Callable[..., object], *names: str) -> 
 
 def is_async(function: object) -> bool:
     """True for an `async def`, and for an object whose `__call__` is one."""
-    call = getattr(function, "__call__", None)  # noqa: B004 - not whether, but how it is called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return any(map(inspect.iscoroutinefunction, _called(function)))
+
+
+def yields(function: object) -> bool:
+    """True for a generator function, plain or async, and for an object whose `__call__` is one."""
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(each) for each in _called(function) for kind in kinds)
+
+
+def _called(function: object) -> tuple[object, object]:
+    """What may hold the code of a call."""
+    return function, getattr(function, "__call__", None)  # noqa: B004 - not whether, but how
 
 
 def asked_to_stop() -> bool:

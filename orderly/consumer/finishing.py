@@ -12,9 +12,10 @@ from orderly.consumer.dead_letter_sender import DeadLetterSender
 from orderly.consumer.handler_caller import Called
 from orderly.consumer.parking import Parker
 from orderly.consumer.session import HeldQueue, Session, log_context
+from orderly.errors import HandlerHung, WorkerDied
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
 EXPIRES = "it failed until the broker was about to delete it"
@@ -63,6 +64,9 @@ class Finisher:
         if not effect.suspend and not context.names_some:  # nearly every call
             self._apply(held, batch, effect.disposition)
             return
+        if isinstance(called.answer, WorkerDied | HandlerHung):
+            with held.lock:
+                held.owned.messages.hand_out_alone(batch)
         last_try = self._last_try(held, batch) if effect.suspend else None
         exports = self._session.config.on_expiring == "dead_letter"
         if last_try is not None and exports:

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic
 from types import FrameType
 from typing import Any, cast
 
@@ -24,6 +23,7 @@ from orderly.consumer.session import Session
 from orderly.errors import HandlerHung
 from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
+from orderly.ordering.blame import name_untried
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.results import Answer
 
@@ -135,9 +135,9 @@ class RunningCall:
 
     Attributes:
         messages, context: what it was called with.
-        since: when it began (seconds). On a clock that stops while the machine sleeps, for
-            then a handler cannot run either.
+        since: when it began (seconds of `awake`).
         thread: the identity of its thread; of a coroutine that of the loop's thread.
+        awake: the clock: the time in which this process ran, for in no other can a handler run.
         task: of a coroutine; None: it is no coroutine.
         stage: what was logged of it (see `hang_stage`).
         cancelled: it was asked to stop because it hangs.
@@ -147,6 +147,7 @@ class RunningCall:
     context: ConsumeContext
     since: float
     thread: int
+    awake: Callable[[], float]
     task: asyncio.Task[Any] | None = None
     stage: int = 0
     cancelled: bool = False
@@ -154,13 +155,18 @@ class RunningCall:
     @property
     def seconds(self) -> float:
         """For how long it has been running."""
-        return monotonic() - self.since
+        return max(0.0, self.awake() - self.since)
 
 
 class RunningCalls:
-    """Thread-safe."""
+    """Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        awake: the time in which this process ran (seconds).
+    """
+
+    def __init__(self, awake: Callable[[], float]) -> None:
+        self._awake = awake
         self._calls: set[RunningCall] = set()
         self._lock = threading.Lock()
 
@@ -203,7 +209,8 @@ class RunningCalls:
         context: ConsumeContext,
         task: asyncio.Task[Any] | None = None,
     ) -> RunningCall:
-        call = RunningCall(messages, context, monotonic(), threading.get_ident(), task)
+        awake = self._awake
+        call = RunningCall(messages, context, awake(), threading.get_ident(), awake, task)
         with self._lock:
             self._calls.add(call)
         return call
@@ -253,6 +260,7 @@ def _answer_of_hung(
     error.__cause__ = cause
     failed: Callable[..., Answer] | None = getattr(handler, "call_failed", None)
     if failed is None:
+        name_untried(messages, context)
         raise error
     return failed(messages, context, error)
 

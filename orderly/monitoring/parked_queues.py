@@ -34,10 +34,11 @@ from orderly.protocol.record_format import Seal
 
 
 class StoredCopy(NamedTuple):
-    """What is known of a copy in the park queue: seconds since the epoch, and bytes."""
+    """What is known of a copy in the park queue: seconds since the epoch, bytes, failed tries."""
 
     at: float
     size: int
+    attempts: int
 
 
 @dataclass(slots=True)
@@ -59,7 +60,9 @@ class KeyFound:
     def note(self, parked: Parked) -> None:
         """Take in a message of the key."""
         self.index.add(parked)
-        self.stored[parked.position] = StoredCopy(parked.stored_at, parked.size)
+        self.stored[parked.position] = StoredCopy(
+            parked.stored_at, parked.size, parked.details.attempts
+        )
 
     @property
     def gone(self) -> int:

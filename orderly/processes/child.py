@@ -19,12 +19,14 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic
 
 from orderly.errors import LockLost
+from orderly.model import ReceivedMessage
 from orderly.ordering.context import ConsumeContext, Handler
 from orderly.processes.messages import (
     SET_BY_HANDLER,
     Answered,
     Extended,
     ExtensionAsked,
+    NoteTaker,
     OwnershipNews,
     Packed,
     WorkerCall,
@@ -37,20 +39,23 @@ from orderly.processes.messages import (
 GLANCE = 0.2  # seconds between looks: of the parent at its queue, of a waiting thread here
 
 
-def serve(pipe: Connection, pickled: bytes) -> None:
+def serve(pipe: Connection, told: Connection, pickled: bytes) -> None:
     """Run calls until the parent hangs up: the target of a worker process.
 
     Args:
         pipe: to the parent.
+        told: to it as well, for notes.
         pickled: the handler; loaded with the first call, so that a failure is that call's error.
     """
     _settle(pipe)
     load: Callable[[], Handler] = cache(partial(pickle.loads, pickled))
+    notes = NoteTaker(told)
+    notes.begun()
     with suppress(EOFError, OSError):  # the parent hung up, or is gone
         while True:
             said = pipe.recv()
             if isinstance(said, WorkerCall):  # else it came too late for the last call
-                _run(pipe, said, load)
+                _run(pipe, notes, said, load)
 
 
 def _settle(pipe: Connection) -> None:
@@ -74,9 +79,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run(pipe: Connection, call: WorkerCall, load: Callable[[], Handler]) -> None:
+def _run(pipe: Connection, notes: NoteTaker, call: WorkerCall, load: Callable[[], Handler]) -> None:
     ownership = ParentOwnership(pipe, call)
-    context = ConsumeContext(call.messages[0].queue, ownership=ownership)
+    context = NotedContext(call.messages[0].queue, ownership=ownership)
+    context.note = _noting(notes, call)
     try:
         set_state(context, call.context.unpack())
         outcome = packed(load()(call.messages, context), "the answer")
@@ -84,6 +90,32 @@ def _run(pipe: Connection, call: WorkerCall, load: Callable[[], Handler]) -> Non
         outcome = packed_error(error)
     changed = packed(state_of(context, SET_BY_HANDLER), "what the handler set in its context")
     ownership.end(outcome, changed)
+
+
+class NotedContext(ConsumeContext):
+    """A context of which the parent knows at once what is done, whatever becomes of this process.
+
+    Attributes:
+        note: called for each message that is named done.
+    """
+
+    note: Callable[[ReceivedMessage], None]
+
+    def done(self, message: ReceivedMessage) -> None:
+        """As `ConsumeContext.done`."""
+        super().done(message)
+        self.note(message)
+
+
+def _noting(notes: NoteTaker, call: WorkerCall) -> Callable[[ReceivedMessage], None]:
+    places = {message.queue_offset: place for place, message in enumerate(call.messages)}
+
+    def note(message: ReceivedMessage) -> None:
+        place = places.pop(message.queue_offset, None)
+        if place is not None:
+            notes.done(call.number, place)
+
+    return note
 
 
 class ParentOwnership:

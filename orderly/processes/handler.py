@@ -28,6 +28,7 @@ from weakref import WeakSet
 from orderly.errors import ConfigError, HandlerHung, LifecycleError, WorkerDied
 from orderly.log import get_logger, key_text, where
 from orderly.model import ReceivedMessage
+from orderly.ordering.blame import name_untried
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
 from orderly.ordering.results import Answer
 from orderly.processes.child import GLANCE, serve
@@ -36,6 +37,7 @@ from orderly.processes.messages import (
     Answered,
     Extended,
     ExtensionAsked,
+    Notes,
     OwnershipNews,
     Packed,
     WorkerCall,
@@ -83,21 +85,35 @@ class ProcessHandler:
             LifecycleError: closed.
             ConfigError: as `check_place`.
         """
-        worker = self._claim(context)
+        try:
+            worker = self._claim(context)
+        except BaseException:
+            _name_all_untried(messages, context)
+            raise
         try:
             # mypy cannot see a wrong answer to this: the consumer judges it.
             return worker.call(messages, context)  # type: ignore[no-any-return]
         except WorkerDied as error:
-            at = where(self._group, context.message_queue, messages[0])
-            at |= {"attempt": context.attempt, "redact": context.redact_keys} | (
-                {} if context.key is None else {"key": key_text(context.key)}
-            )
-            self._log.error("worker.died", **at, exit_code=error.exit_code)
+            if worker.begun:
+                name_untried(messages, context)
+            else:
+                _name_all_untried(messages, context)
+            self._log_death(error, messages, context)
             if worker.hung:
                 raise HandlerHung("the handler ran too long; its process was killed") from error
             raise
         finally:
             self._give_back(worker)
+
+    def _log_death(
+        self, error: WorkerDied, messages: Sequence[ReceivedMessage], context: ConsumeContext
+    ) -> None:
+        message = next(m for m in messages if m.queue_offset == error.offset)
+        at = where(self._group, context.message_queue, message)
+        at |= {"attempt": message.reconsume_times + 1, "redact": context.redact_keys} | (
+            {} if context.key is None else {"key": key_text(context.key)}
+        )
+        self._log.error("worker.died", **at, exit_code=error.exit_code)
 
     @staticmethod
     def check_place() -> None:
@@ -169,6 +185,12 @@ class ProcessHandler:
             worker.end()
 
 
+def _name_all_untried(messages: Sequence[ReceivedMessage], context: ConsumeContext) -> None:
+    """The handler was not called."""
+    for message in messages:
+        context.not_tried(message)
+
+
 class _Seat:
     """A thread's process. It is the thread's alone, so it is collected when the thread ends.
 
@@ -200,6 +222,7 @@ class WorkerProcess:
     Attributes:
         serving: the context of the call it runs, or is to run; None: it is idle.
         hung: it was killed because that call ran too long.
+        begun: it has come as far as to run calls.
 
     Args:
         pickled: the handler.
@@ -213,14 +236,17 @@ class WorkerProcess:
         self.serving: ConsumeContext | None = None
         self.hung = False
         self.ended = False
+        self.begun = False
         self._owner = os.getpid()
         self._numbers = count(1)
         self._pipe, theirs = _SPAWN.Pipe()
+        notes, told = _SPAWN.Pipe(duplex=False)
+        self._notes = Notes(notes)
         # daemon: multiprocessing does not wait for its handler when the parent exits.
         self._process = _SPAWN.Process(
-            target=serve, args=(theirs, pickled), name=PROCESS_NAME + name, daemon=True
+            target=serve, args=(theirs, told, pickled), name=PROCESS_NAME + name, daemon=True
         )
-        with theirs, _CHILDREN, _signals_blocked():
+        with theirs, told, _CHILDREN, _signals_blocked():
             self._process.start()
             _RUNNING.add(self)
 
@@ -242,14 +268,23 @@ class WorkerProcess:
             WorkerDied: the process ended first.
         """
         state = packed(state_of(context, SENT), "the context with the messages' key")
+        number = next(self._numbers)
         try:
-            answered = self._exchange(messages, context, state)
+            answered = self._exchange(number, messages, context, state)
         except (EOFError, OSError) as error:
-            raise _died(self.end(), messages) from error
+            exit_code = self.end()
+            self.begun, named = self._notes.last(number, self.begun)
+            done = {messages[place].queue_offset for place in named}
+            context.finished.update(done)
+            left = [m for m in messages if m.queue_offset not in done]
+            raise _died(exit_code, left or messages) from error
         except BaseException:
             self.end(patience=0)  # what it may still say must not answer another call
             raise
+        self.begun = True
         set_state(context, answered.context.unpack())
+        if context.finished:
+            self._notes.forget()
         return answered.outcome.unpack()
 
     def hang_up(self) -> None:
@@ -298,10 +333,13 @@ class WorkerProcess:
             sleep(0.001)
 
     def _exchange(
-        self, messages: Sequence[ReceivedMessage], context: ConsumeContext, state: Packed
+        self,
+        number: int,
+        messages: Sequence[ReceivedMessage],
+        context: ConsumeContext,
+        state: Packed,
     ) -> Answered:
         sent = OwnershipNews(context.deadline, context.lost.is_set())
-        number = next(self._numbers)
         owner = context.token, context.generation
         self._pipe.send(WorkerCall(number, tuple(messages), state, *owner, sent))
         while not isinstance(said := self._hear(), Answered):

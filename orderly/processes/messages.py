@@ -1,6 +1,7 @@
 """What a consumer and its worker processes say to each other: one pickled value a time.
 
-To the worker: WorkerCall, OwnershipNews, Extended. From it: ExtensionAsked, Answered.
+To the worker: WorkerCall, OwnershipNews, Extended. From it: ExtensionAsked, Answered. Beside that
+go notes, a few bytes each, that a worker's death does not take with it.
 
 Pickle is no unsafe deserialisation here. Both ends are the user's own program under the same
 user; the pipe is an inherited socket pair without a name that nobody else can open; and the
@@ -12,8 +13,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import struct
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from multiprocessing.connection import Connection
 from typing import Any
 
 from orderly.errors import NotPicklable
@@ -132,3 +136,67 @@ def set_state(context: ConsumeContext, state: ContextFields) -> None:
     """Set the fields to those values."""
     for name, value in state.items():
         setattr(context, name, value)
+
+
+# --- notes: what a worker has said must count even if it never answers ----------------------------
+# They go through a pipe of their own, which keeps them when the worker dies. The parent reads them
+# only then; a note costs the worker one system call, and the parent nothing.
+
+
+_NOTE = struct.Struct("=IH")  # number of the call, modulo 2**32; place in its batch
+_BEGUN = _NOTE.pack(0, 0)  # calls count from 1
+_ALL = 65536  # bytes that may wait in a pipe
+
+
+class NoteTaker:
+    """The worker's end of the pipe.
+
+    Args:
+        pipe: to be written to.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        os.set_inheritable(pipe.fileno(), False)
+        os.set_blocking(pipe.fileno(), False)
+        self._pipe = pipe
+
+    def begun(self) -> None:
+        """Note that calls can be run."""
+        self._write(_BEGUN)
+
+    def done(self, number: int, place: int) -> None:
+        """Note that a message of a call, the first being 0, was named done."""
+        self._write(_NOTE.pack(number % 2**32, place))
+
+    def _write(self, note: bytes) -> None:
+        with suppress(OSError):  # full, closed, or the parent is gone
+            os.write(self._pipe.fileno(), note)
+
+
+class Notes:
+    """The parent's end.
+
+    Args:
+        pipe: to be read from.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        os.set_blocking(pipe.fileno(), False)
+        self._pipe = pipe
+
+    def last(self, number: int, begun: bool) -> tuple[bool, set[int]]:
+        """Of a worker that died: whether it had begun, and the places named done in that call."""
+        notes = self._read()
+        at_end = len(notes) - len(notes) % _NOTE.size
+        found = set(_NOTE.iter_unpack(notes[:at_end]))
+        named = {place for of_call, place in found if of_call == number % 2**32}
+        return begun or _NOTE.unpack(_BEGUN) in found, named
+
+    def forget(self) -> None:
+        """Throw away what was said, so that there is room for more."""
+        self._read()
+
+    def _read(self) -> bytes:
+        with suppress(OSError):  # nothing waits
+            return os.read(self._pipe.fileno(), _ALL)
+        return b""

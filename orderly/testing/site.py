@@ -44,6 +44,10 @@ _PASSING = (
     # each other's members, as on a busy machine.
     "create system broadcast topic",
 )
+# What a machine lacks that a server needs, by the same.
+_LACKS = {
+    "org.rocksdb.NativeLibraryLoader": "the C++ library libstdc++ (Debian: apt install libstdc++6)",
+}
 
 
 class ServerProcess:
@@ -198,7 +202,8 @@ class LocalServer:
         if self._starts < _STARTS and any(reason in end for reason in _PASSING):
             self._again()
             return None
-        return f"{self.name} ended at its start"
+        lacks = [what for sign, what in _LACKS.items() if sign in end]
+        return f"{self.name} ended at its start" + "".join(f": it needs {it}" for it in lacks)
 
     def restart(self, jars: Path | None = None) -> None:
         """End it if it runs, and start it with its settings and data; does not wait for it.

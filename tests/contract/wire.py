@@ -9,6 +9,7 @@ import re
 
 from orderly.client.background import Schedule
 from orderly.client.connection import Connection
+from orderly.clock import AwakeClock
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import to_ext
 from orderly.protocol.frame import reply_to, request
@@ -51,6 +52,8 @@ class Wire:
         self._stack = contextlib.ExitStack()
         self._timeouts = Schedule("contract")
         self._stack.callback(self._timeouts.close)
+        self._awake = AwakeClock()
+        self._stack.callback(self._awake.close)
         with patient_client(namesrv) as client:
             self._brokers = client.admin.cluster().brokers
         self._addresses = {"ns": namesrv, "a": self._brokers["broker-a"].master}
@@ -75,6 +78,7 @@ class Wire:
             self._open[on] = Connection(
                 (self._addresses | through).get(on, self._addresses["a"]),
                 timeouts=self._timeouts,
+                awake=self._awake,
                 connect_timeout=3.0,
                 max_frame=16 * 1024 * 1024,
                 on_request=lambda connection, command: self._asked(on, connection, command),

@@ -11,6 +11,8 @@ from tests.docs.pages import blocks_of
 from tests.support.alerts import ALERTS, CASES, FOLDER, labels
 from tests.support.programs import EXAMPLES, promtool
 
+pytestmark = pytest.mark.needs("promtool")
+
 RULES = FOLDER / "rules" / "orderly.yaml"
 ANNOTATIONS = {
     rule["alert"]: rule["annotations"]

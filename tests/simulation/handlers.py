@@ -77,7 +77,8 @@ class Program:
             failed = yield from self._work_off(call, messages, context)
         except (CancelledError, WorkerEnds) as error:
             self._world.happened["cancelled"] += isinstance(error, CancelledError)
-            witness.handler_broke_off(call)
+            named = isinstance(error, WorkerEnds) and not self._scenario.plain
+            witness.handler_broke_off(call, named=named)
             raise
         if failed is None:
             return self._success(call, messages, context)

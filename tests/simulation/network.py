@@ -273,7 +273,7 @@ class Connections:
     proxies = frozenset()  # no proxy is simulated
 
     def __init__(
-        self, network, *, connect_timeout, max_frame, on_request, on_open, on_loss, security
+        self, network, *, awake, connect_timeout, max_frame, on_request, on_open, on_loss, security
     ):
         self._network = network
         self.on_request = on_request

@@ -10,6 +10,7 @@ from orderly.clock import now
 from orderly.consumer import handler_caller
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
+from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.puller import Puller
@@ -24,6 +25,7 @@ from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.rebalance_plan import my_share
 from orderly.ordering.results import ConsumeResult, Disposition
+from orderly.processes import handler as process_handler
 from orderly.processes.handler import ProcessHandler
 
 # --- bursts --------------------------------------------------------------------------------------
@@ -181,12 +183,12 @@ def go_on_although_the_broker_reset(set_):
     """When a broker reports an offset reset, only the next pull changes."""
     failed = Puller._failed
 
-    def illegal(self, held, correct, *, reset):
+    def refused(self, held, reply):
         with held.lock:
-            held.owned.next_pull = correct
+            held.owned.next_pull = reply.next_offset
         failed(self, held, OrderlyError("pull again"))
 
-    set_(Puller, "_offset_illegal", illegal)
+    set_(Puller, "_refused", refused)
 
 
 # --- coroutines, worker processes ----------------------------------------------------------------
@@ -230,6 +232,17 @@ def forget_a_cancelled_run(set_):
     set_(Coroutines, "_ended", forgetful)
 
 
+def give_up_beside_a_handler(set_):
+    """A member without an engine unlocks queues whose handler still runs."""
+    idle = OwnedQueue.idle.fget
+    set_(OwnedQueue, "idle", property(lambda self: self.dropped is Drop.STANDING or idle(self)))
+
+
+def stay_away(set_):
+    """A member whose event loop runs again does not join the group again."""
+    set_(EngineWatch, "_goes_on", lambda self: None)
+
+
 def take_a_dead_worker_for_a_success(set_):
     """A call whose worker process died counts as done."""
     call = ProcessHandler.__call__
@@ -243,6 +256,20 @@ def take_a_dead_worker_for_a_success(set_):
     set_(ProcessHandler, "__call__", careless)
 
 
+def forget_what_a_dead_worker_had_named(set_):
+    """What was named done before a worker process died comes again."""
+    set_(process_handler, "name_untried", lambda messages, context: context.finished.clear())
+
+
+def take_all_that_a_dead_worker_had_for_named(set_):
+    """What a worker process had in hand when it died counts as named done."""
+
+    def generous(messages, context):
+        context.finished.update(message.queue_offset for message in messages)
+
+    set_(process_handler, "name_untried", generous)
+
+
 # --- pauses, seeks, leases -----------------------------------------------------------------------
 
 
@@ -250,10 +277,10 @@ def hand_out_what_is_paused(set_):
     """A pause stops pulling only."""
     take = OwnedQueue.take
 
-    def careless(self, size, now, calls=1):
+    def careless(self, size, now, calls=1, **how):
         paused, self.paused = self.paused, False
         try:
-            return take(self, size, now, calls)
+            return take(self, size, now, calls, **how)
         finally:
             self.paused = paused
 
@@ -372,7 +399,11 @@ PROGRAM_MUTATIONS = (
     take_any_coroutine_for_a_success,
     take_a_cancelled_call_for_a_success,
     forget_a_cancelled_run,
+    give_up_beside_a_handler,
+    stay_away,
     take_a_dead_worker_for_a_success,
+    forget_what_a_dead_worker_had_named,
+    take_all_that_a_dead_worker_had_for_named,
     hand_out_what_is_paused,
     forget_pauses_over_a_rebalance,
     never_seek_back,

@@ -31,6 +31,7 @@ class Worker:
         self.serving = None
         self.hung = False
         self.ended = False
+        self.begun = True
         self._world = world
         self._handler = handler
         self._name = name
@@ -54,7 +55,9 @@ class Worker:
         if self._outcome is None:
             self.ended = True
             self._world.happened["worker died"] += 1
-            raise _died(_KILLED, messages)
+            context.finished.update(inside.finished)
+            left = [m for m in messages if m.queue_offset not in inside.finished]
+            raise _died(_KILLED, left or messages)
         set_state(context, _copied(inside, SET_BY_HANDLER))
         answer, error = self._outcome
         if error is not None:
@@ -84,7 +87,7 @@ class Worker:
 
 
 def _copied(context, names):
-    """Those fields, as after a pickle: what a worker that dies has named is lost with it."""
+    """Those fields, as after a pickle: a worker that dies takes most of them with it."""
     return {name: copy(value) for name, value in state_of(context, names).items()}
 
 

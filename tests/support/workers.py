@@ -94,6 +94,23 @@ def set_lambda(messages, context):
     return ConsumeResult.SUCCESS
 
 
+def name_two_and_die(messages, context):
+    for each in (*messages[:2], *messages[:2]):
+        context.done(each)
+    os._exit(9)
+
+
+def name_all(messages, context):
+    for each in messages:
+        context.done(each)
+    return Ack()
+
+
+def keep(messages, context):
+    context.auto_commit = False
+    return ConsumeResult.SUCCESS
+
+
 def die_by_exit(messages, context):
     os._exit(0)
 
@@ -276,11 +293,16 @@ class Diary:
         self._path = Path(path)
         self._path.touch()
 
-    def message(self, topic, key, number, *, die=False, hang=False):
-        """A message that is noted here; at first it may kill its process, or hang."""
+    def message(self, topic, key, number, *, die=False, hang=False, named=False):
+        """A message that is noted here; it may kill its process or hang, and be named done."""
         told = {"path": str(self._path), "number": number, "die": die, "hang": hang}
+        told["named"] = named
         body = json.dumps(told)
         return Message(topic, body.encode(), sharding_key=key)
+
+    def numbers(self):
+        """What `handle_batch` has done, in that order."""
+        return [json.loads(line)["number"] for line in self._path.read_text().splitlines()]
 
     def calls(self):
         """All calls, in the order in which they began."""
@@ -311,6 +333,18 @@ def handle(messages, context):
         time.sleep(60)
     sum(range(COMPUTED))
     _note(told["path"], {"began": started, "at": time.monotonic()})
+    return Ack()
+
+
+def handle_batch(messages, context):
+    """Write down what is done, one after another; a message that kills its process always does."""
+    for each in messages:
+        told = json.loads(each.body)
+        if told["die"]:
+            os._exit(9)
+        _note(told["path"], {"number": told["number"]})
+        if told["named"]:
+            context.done(each)
     return Ack()
 
 

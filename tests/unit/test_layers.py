@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2] / "orderly"
 
 # A part may import from parts with a lower rank, and from itself.
 RANK = {
-    "clock": 0,
+    "awake": 0,
     "compiled": 0,
     "errors": 0,
     "extras": 0,
@@ -16,6 +16,8 @@ RANK = {
     "namespace": 0,
     "sentences": 0,
     "signals": 0,
+    "clock": 1,
+    "interruptions": 1,
     "model": 1,
     "redaction": 1,
     "config": 3,
@@ -42,8 +44,8 @@ RANK = {
     "cli": 13,
 }
 PURE = {
-    "errors", "foreign_text", "namespace", "sentences", "model", "message", "protocol", "ordering",
-    "selectors",
+    "awake", "errors", "foreign_text", "namespace", "sentences", "model", "message", "protocol",
+    "ordering", "selectors",
 }  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",

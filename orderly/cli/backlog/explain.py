@@ -176,6 +176,8 @@ def _first(head: Head, cause: str) -> str:
         text += ", tried once" if head.attempts == 1 else f", tried {head.attempts} times"
     if head.fingerprint and head.fingerprint not in cause:
         text += f", failure {printable(head.fingerprint)}"
+    if head.because:
+        text += f", not given up yet: {printable(head.because)}"
     return text
 
 

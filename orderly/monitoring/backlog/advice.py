@@ -23,8 +23,9 @@ _ADVICE = {
     QueueState.AHEAD: "If the topic was deleted and created again, set the group back:\norderly"
     " offsets reset {group} {topic} --to-earliest --dry-run",
     QueueState.OFFLINE: "Start a member of the group.",
-    QueueState.ORPHAN: "A member takes the queue within 20 s of joining. If this lasts, members"
-    " subscribe to different topics: compare them.\norderly backlog describe {group}",
+    QueueState.ORPHAN: "Change what the cause names; the first command says how. If no member has"
+    " the queue: one takes it within 20 s of joining; if this lasts, members subscribe to different"
+    " topics: compare them.\norderly doctor {group} -t {topic}\norderly backlog describe {group}",
     QueueState.UNLOCKED: "Wait: the lock of a dead member ends within 60 s. If this lasts, another"
     " process still renews the lock: end the process that hangs.",
     QueueState.BLOCKED: "Find out where the handler hangs: look at the stack of member {owner}"

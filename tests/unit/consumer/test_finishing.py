@@ -7,6 +7,7 @@ from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
+from orderly.errors import HandlerHung, WorkerDied
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, ConsumeResult, DeadLetter, Fail, Park, Suspend
 from tests.support.messages import message
@@ -56,6 +57,28 @@ def setting(session, hold):
 def test_a_success_goes_on_at_once(setting):
     setting.handle(Ack())
     assert (setting.held.owned.offset, setting.timers.waiting) == (2, [])
+
+
+@pytest.mark.parametrize("ended", [WorkerDied("died"), HandlerHung("hung")])
+def test_after_an_end_from_outside_each_message_of_the_batch_comes_alone(setting, ended):
+    setting.handle(raising(ended))
+    setting.handle(Ack())  # of another key
+    setting.wake()
+    assert [m.queue_offset for m in setting.take().messages] == [0]
+
+
+def test_after_a_failure_the_batch_comes_again_whole(setting):
+    setting.handle(raising(ValueError()))
+    setting.handle(Ack())
+    setting.wake()
+    assert [m.queue_offset for m in setting.take().messages] == [0, 1]
+
+
+def raising(error):
+    def handle(messages, context):
+        raise error
+
+    return handle
 
 
 def test_keys_that_failed_together_do_not_come_again_together(setting):

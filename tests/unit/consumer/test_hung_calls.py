@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orderly.clock import AwakeClock, now
 from orderly.config import is_async
 from orderly.consumer.hung_calls import (
     RunningCalls,
@@ -23,6 +24,7 @@ from orderly.errors import HandlerHung
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack, Suspend
 from tests.support.messages import QUEUE, message
+from tests.support.standstill import can_stand_still
 from tests.support.waiting import eventually
 
 BATCH = (message(1, "a"),)
@@ -30,7 +32,7 @@ BATCH = (message(1, "a"),)
 
 @pytest.fixture
 def calls():
-    return RunningCalls()
+    return RunningCalls(now)
 
 
 @pytest.fixture
@@ -67,19 +69,34 @@ def test_nothing_runs_for_ever(calls, context):
     calls.around(lambda *_: calls.running(math.inf) == [] and Ack())(BATCH, context)
 
 
+def test_a_standstill_of_the_process_is_no_part_of_a_call(context, monkeypatch):
+    stand_still, awake = can_stand_still(monkeypatch), AwakeClock()
+    calls, seen = RunningCalls(awake.now), []
+
+    def handle(messages, context):
+        stand_still(1000.0)
+        seen.extend(calls.running(0))
+        return Ack()
+
+    calls.around(handle)(BATCH, context)
+    awake.close()
+    (call,) = seen
+    assert call.seconds < 500
+
+
 async def the_call(calls):
     while not calls.running(0):  # noqa: ASYNC110 - it is noted for threads, not for tasks
         await asyncio.sleep(0)
     return calls.running(0)[0]
 
 
-def cancelled_when_it_waits(calls, context, handle, *, more=lambda _: None):
+def cancelled_when_it_waits(calls, context, handle, *, more=lambda _: None, batch=BATCH):
     """Run `handle`, cancel its call once it waits; returns (outcome, what the task does next)."""
 
     async def work():
         task = asyncio.current_task()
         try:
-            outcome = await calls.around(handle)(BATCH, context)
+            outcome = await calls.around(handle)(batch, context)
         except BaseException as error:
             outcome = error
         left = task.cancelling()
@@ -111,6 +128,19 @@ def test_a_coroutine_that_hangs_is_cancelled_and_its_task_goes_on(calls, context
     assert isinstance(outcome.__cause__, asyncio.CancelledError)
     assert left == 0
     assert calls.running(0) == []
+
+
+def test_what_it_had_named_done_is_done_and_what_follows_was_not_tried(calls):
+    batch = tuple(message(offset, "a") for offset in range(4))
+    context = ConsumeContext(QUEUE, "group")
+
+    async def waits_in_the_second(messages, context):
+        context.done(messages[0])
+        await asyncio.sleep(60)
+
+    outcome, _ = cancelled_when_it_waits(calls, context, waits_in_the_second, batch=batch)
+    assert isinstance(outcome, HandlerHung)
+    assert (context.finished, context.untried) == ({0}, {2, 3})
 
 
 class Listening:

@@ -1,6 +1,7 @@
 """Giving queues up: handlers end first, then the offset is saved, then the lock is given back."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,15 +12,21 @@ from orderly.consumer.hooks import ConsumerHooks
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
+from tests.support.standstill import can_stand_still
 
 ME = "me@1"
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """The releaser's clock: it stands still at this many seconds after the beginning."""
+def clock(session, monkeypatch):
+    """The releaser's clock: it stays at this many seconds after the beginning."""
     ahead, beginning = [0.0], now()
-    monkeypatch.setattr(rebalancer, "now", lambda: beginning + ahead[0])
+
+    def clock():
+        return beginning + ahead[0]
+
+    monkeypatch.setattr(rebalancer, "now", clock)
+    session.client.awake = SimpleNamespace(since=lambda moment: clock() - moment)
     return ahead
 
 
@@ -68,6 +75,16 @@ def test_a_queue_that_stays_ours_is_never_unlocked_by_force(busy, releaser, sess
     releaser.drop(held, Drop.RESUBSCRIBED)
     releaser.release_idle()
     clock[0] = 1000
+    assert not releaser.release_idle()
+    assert session.held() == [held]
+
+
+def test_a_handler_is_not_run_beside_because_nothing_ran(busy, releaser, session, monkeypatch):
+    session.config = ConsumerConfig(force_unlock_after=7)
+    held, _ = busy
+    releaser.drop(held, Drop.REVOKED)
+    releaser.release_idle()
+    can_stand_still(monkeypatch)(8.0)
     assert not releaser.release_idle()
     assert session.held() == [held]
 

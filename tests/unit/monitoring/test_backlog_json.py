@@ -94,7 +94,7 @@ def test_a_queue_is_told_in_full():
         "head": {
             "offset": 93, "key": "cust-7", "tags": "paid",
             "stored_time": "2027-01-15T07:59:00.000Z", "born_time": "2027-01-15T07:58:59.000Z",
-            "reconsumed": 2, "size": 120, "attempts": 3, "fingerprint": "ab",
+            "reconsumed": 2, "size": 120, "attempts": 3, "fingerprint": "ab", "because": None,
         },
     }  # fmt: skip
 

@@ -26,6 +26,7 @@ from orderly.errors import (
 )
 from orderly.ordering.context import ConsumeContext
 from orderly.ordering.results import Ack, ConsumeResult, Fail
+from orderly.processes import handler as process_handler
 from orderly.processes.handler import PROCESS_NAME, ProcessHandler, WorkerProcess
 from orderly.processes.messages import OwnershipNews
 from tests.support import workers as handlers
@@ -197,8 +198,9 @@ def test_a_key_that_cannot_be_pickled_is_a_failure(handler):
 )
 def test_a_death_fails_its_call_and_the_next_one_has_a_new_process(handler, action, code, way):
     first = call(handler, "my_pid")
+    fourth = [message.changed(reconsume_times=3) for message in batch(action)]
     with structlog.testing.capture_logs() as events, pytest.raises(WorkerDied) as caught:
-        call(handler, action, attempt=4)
+        handler(fourth, ConsumeContext(QUEUE, "group", attempt=4, key="k"))
     assert (caught.value.exit_code, caught.value.offset) == (code, 17)
     assert way in str(caught.value)
     assert str(QUEUE) in str(caught.value)
@@ -207,6 +209,52 @@ def test_a_death_fails_its_call_and_the_next_one_has_a_new_process(handler, acti
     seen = {name: event[name] for name in ("topic", "offset", "key", "attempt", "exit_code")}
     assert seen == {"topic": "orders", "offset": 17, "key": "k", "attempt": 4, "exit_code": code}
     assert call(handler, "my_pid") != first
+
+
+def in_batch(handler, *bodies):
+    """A call that ends with its process, and its context."""
+    context = ConsumeContext(QUEUE, "group", ownership=Hold(), key="k")
+    with structlog.testing.capture_logs() as events, pytest.raises(WorkerDied) as caught:
+        handler(batch(*bodies), context)
+    assert [event["offset"] for event in events] == [caught.value.offset]
+    return context, caught.value
+
+
+def test_what_was_named_done_before_a_death_is_done(handler):
+    context, died = in_batch(handler, "name_two_and_die", "", "", "")
+    assert (context.finished, context.untried, died.offset) == ({17, 18}, {20}, 19)
+
+
+def test_what_was_named_in_a_call_before_says_nothing_of_the_one_that_died(handler):
+    call(handler, "name_all", "")
+    context, died = in_batch(handler, "die_by_exit", "")
+    assert (context.finished, context.untried, died.offset) == (set(), {17, 18}, 17)
+
+
+def test_notes_of_many_calls_fill_no_pipe(handler):
+    for _ in range(300):  # of 1,200 bytes each
+        call(handler, "name_all", *range(199))
+    context, _ = in_batch(handler, "name_two_and_die", "", "")
+    assert context.finished == {17, 18}
+
+
+def test_a_process_that_dies_in_its_start_has_tried_nothing(handler, monkeypatch, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import os; os._exit(3)")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(program), raising=False)
+    context, died = in_batch(handler, "ack")
+    assert (context.finished, context.untried, died.exit_code) == (set(), {17}, 3)
+
+
+def test_a_process_that_cannot_be_started_has_tried_nothing(handler, monkeypatch):
+    def no_room(*_):
+        raise OSError("no room")
+
+    monkeypatch.setattr(process_handler, "WorkerProcess", no_room)
+    context = ConsumeContext(QUEUE, "group", ownership=Hold())
+    with pytest.raises(OSError, match="no room"):
+        handler(batch("ack", "ack"), context)
+    assert context.untried == {17, 18}
 
 
 def test_a_worker_killed_in_the_middle_fails_its_call_only(handler, beside, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from orderly.client.background import Schedule
 from orderly.client.connection import Connection
 from orderly.client.security import UNPROTECTED, security_of
+from orderly.clock import AwakeClock
 from orderly.protocol.frame import FrameDecoder, encode_frame, reply_to
 from tests.support.certificates import Authority, server_context, trusting
 from tests.support.waiting import Inbox
@@ -165,6 +166,13 @@ def timeouts():
 
 
 @pytest.fixture
+def awake():
+    clock = AwakeClock()
+    yield clock
+    clock.close()
+
+
+@pytest.fixture
 def security(request, encrypted):
     if not encrypted:
         return UNPROTECTED
@@ -172,7 +180,7 @@ def security(request, encrypted):
 
 
 @pytest.fixture
-def connect(server, timeouts, security):
+def connect(server, timeouts, awake, security):
     """Open a connection to the server; closed after the test."""
     opened = []
 
@@ -180,6 +188,7 @@ def connect(server, timeouts, security):
         connection = Connection(
             server.address,
             timeouts=timeouts,
+            awake=awake,
             connect_timeout=SOON,  # a handshake is in it
             max_frame=max_frame,
             on_request=on_request,

@@ -580,42 +580,47 @@ def test_requests_that_nobody_reads_are_bounded_too(server, connect, inbox, monk
 # --- opening -----------------------------------------------------------------------------------
 
 
-def dial(address, timeouts, connect_timeout=1.0):
-    return Connection(
-        address,
-        timeouts=timeouts,
-        connect_timeout=connect_timeout,
-        max_frame=2**20,
-        on_request=lambda *_: None,
-        on_close=lambda _: None,
-    )
+@pytest.fixture
+def dial(timeouts, awake):
+    def dial(address, connect_timeout=1.0):
+        return Connection(
+            address,
+            timeouts=timeouts,
+            awake=awake,
+            connect_timeout=connect_timeout,
+            max_frame=2**20,
+            on_request=lambda *_: None,
+            on_close=lambda _: None,
+        )
+
+    return dial
 
 
-def test_nothing_listens(server, timeouts):
+def test_nothing_listens(server, dial):
     server.stop_listening()
     with pytest.raises(ConnectFailed, match=f"nothing listens at {server.address}"):
-        dial(server.address, timeouts)
+        dial(server.address)
 
 
-def test_a_name_that_does_not_resolve(timeouts, monkeypatch):
+def test_a_name_that_does_not_resolve(dial, monkeypatch):
     def unresolvable(*_):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "create_connection", unresolvable)
     with pytest.raises(ConnectFailed, match=r"'nowhere' of nowhere:1.*DNS"):
-        dial("nowhere:1", timeouts)
+        dial("nowhere:1")
 
 
-def test_no_answer_hints_at_the_address_the_broker_announces(timeouts, monkeypatch):
+def test_no_answer_hints_at_the_address_the_broker_announces(dial, monkeypatch):
     def silent(*_):
         raise TimeoutError
 
     monkeypatch.setattr(socket, "create_connection", silent)
     with pytest.raises(ConnectFailed, match=r"10\.0\.0\.1:1 within 0\.2 s.*brokerIP1"):
-        dial("10.0.0.1:1", timeouts, 0.2)
+        dial("10.0.0.1:1", 0.2)
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x"])
-def test_an_address_that_is_none(timeouts, address):
+def test_an_address_that_is_none(dial, address):
     with pytest.raises(ConnectFailed, match="host:port"):
-        dial(address, timeouts)
+        dial(address)

@@ -25,9 +25,10 @@ def settings():
 
 
 @pytest.fixture
-def pool(inbox, settings):
+def pool(inbox, settings, awake):
     opened, lost, requests = inbox(), inbox(), inbox()
     pool = Connections(
+        awake=awake,
         connect_timeout=2.0,
         max_frame=2**24,
         on_request=lambda connection, command: requests((connection, command)),
@@ -136,10 +137,11 @@ def test_a_host_that_is_allowed_is(pool, server):
     assert pool.get(server.address).alive
 
 
-def test_a_name_server_was_named_by_the_user_and_is_allowed(inbox, server):
+def test_a_name_server_was_named_by_the_user_and_is_allowed(inbox, server, awake):
     config = ClientConfig(namesrv=server.address, broker_hosts="10.0.0.0/8")
     with closing(
         Connections(
+            awake=awake,
             connect_timeout=2.0,
             max_frame=2**24,
             on_request=lambda *_: None,

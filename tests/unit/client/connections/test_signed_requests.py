@@ -64,7 +64,9 @@ def test_answers_to_the_peer_are_not_signed(server, connect):
 
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("token", ["", "token-1"])
-def test_a_name_server_gets_no_signature_unless_it_is_to(server, timeouts, in_thread, signs, token):
+def test_a_name_server_gets_no_signature_unless_it_is_to(
+    server, timeouts, awake, in_thread, signs, token
+):
     """It checks none: it would learn key, token and something to try secrets on."""
     keys = {"access_key": "app", "secret_key": "secret12345", "security_token": token}
     security = security_of(
@@ -73,6 +75,7 @@ def test_a_name_server_gets_no_signature_unless_it_is_to(server, timeouts, in_th
     connection = Connection(
         server.address,
         timeouts=timeouts,
+        awake=awake,
         connect_timeout=2.0,
         max_frame=2**24,
         on_request=lambda *_: None,

@@ -25,6 +25,8 @@ from orderly.protocol.frame import encode_frame, reply_to, request
 from tests.support.certificates import Authority, server_context, trusting
 from tests.unit.client.connections.conftest import ScriptedServer, TlsServer
 
+pytestmark = pytest.mark.needs("openssl")
+
 SOON = 30.0
 ASK = RequestCode.GET_MAX_OFFSET
 
@@ -49,7 +51,7 @@ def serve():
 
 
 @pytest.fixture
-def dial(timeouts):
+def dial(timeouts, awake):
     """Open a connection by settings; closed after the test."""
     opened = []
 
@@ -58,6 +60,7 @@ def dial(timeouts):
             Connection(
                 address,
                 timeouts=timeouts,
+                awake=awake,
                 connect_timeout=connect_timeout,
                 max_frame=2**24,
                 on_request=lambda *_: None,
