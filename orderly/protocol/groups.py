@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from orderly.protocol.body import (
@@ -146,7 +146,8 @@ def decode_group_configs(body: bytes) -> GroupConfigs:
     Raises:
         ProtocolError: not such a table.
     """
-    return read_body(GroupConfigs, body)
+    found = read_body(GroupConfigs, body)
+    return replace(found, groups={name: found.groups[name] for name in possible(found.groups)})
 
 
 def decode_groups_of_topic(body: bytes) -> tuple[str, ...]:

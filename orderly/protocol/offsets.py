@@ -223,8 +223,7 @@ def decode_committed(body: bytes) -> dict[tuple[str, str], dict[int, int]]:
     committed = {}
     for name, offsets in table.items():
         topic, _, group = name.partition("@")
-        # Java passes over other names, too.
-        if topic and group and "@" not in group and max(len(topic), len(group)) <= MAX_NAME:
+        if topic and group and "@" not in group:  # Java passes over other names, too
             committed[group, topic] = _by_queue(name, as_object(offsets, "a group's offsets"))
     return committed
 
@@ -275,10 +274,10 @@ def read_committed(body: bytes, groups: Collection[str] | None = None) -> Commit
     """
     table = _TABLE.search(body)
     found = _searched(table[0], groups) if table else None
-    if found is not None:
-        return {pair: o for pair, o in found.items() if max(map(len, pair)) <= MAX_NAME}
-    everything = decode_committed(body)
-    return {pair: o for pair, o in everything.items() if groups is None or pair[0] in groups}
+    if found is None:
+        every = decode_committed(body)
+        found = {pair: o for pair, o in every.items() if groups is None or pair[0] in groups}
+    return {pair: o for pair, o in found.items() if max(map(len, pair)) <= MAX_NAME}
 
 
 def _searched(table: bytes, groups: Collection[str] | None) -> Committed | None:
