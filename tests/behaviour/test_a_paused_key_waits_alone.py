@@ -130,7 +130,7 @@ PAUSED = [f"paused-{number}" for number in range(60)]
 def test_many_of_them_take_no_room_of_the_others(many_paused):
     member, seen, topic = many_paused(1000)
     eventually(lambda: seen.numbers("free") == [0, 1, 2], within=30)
-    assert member.health().ready
+    eventually(lambda: member.health().ready)
     eventually(lambda: explained(member, topic).why is Why.KEYS_PAUSED)
     for key in PAUSED:
         member.resume_key(key)

@@ -94,7 +94,7 @@ def test_of_a_key(act, starts, producer, topic, start_member):
     member, _ = start_member(act, order="key", max_rate_per_key=5.0)
     send_numbers(producer, topic, KEYS, COUNT)
     eventually(lambda: KeyWhy.RATE_LIMITED in {e.why for e in member.explain_keys()}, within=30)
-    assert member.health().ready, "it is no failure"
+    eventually(lambda: member.health().ready)
     eventually(all_came(starts), within=30)
     for key in KEYS:
         assert len(starts.begun[key]) == COUNT

@@ -111,7 +111,7 @@ def test_members_that_keep_order_in_another_way(
     client.groups.running_info(group, member.client_id)  # has its thread that answers by now
     text = f"order={here!r}, but .* by {there}: {member.client_id} .*Stop them first"
     refused(make(topic, order=here), ConfigError, text)
-    assert member.health().ready
+    eventually(lambda: member.health().ready)
 
 
 def test_a_state_topic_that_is_missing_and_may_not_be_made(topic, group, make, refused):

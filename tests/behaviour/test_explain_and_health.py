@@ -134,7 +134,7 @@ def test_everything_consumed_is_empty(producer, topic, start_member):
     queue = send_numbers(producer, topic, [KEY], 2)[0].queue
     consumer, _ = start_member()
     assert becomes(consumer, queue, Why.EMPTY).offset == 2
-    assert consumer.health().ready
+    eventually(lambda: consumer.health().ready)
 
 
 def test_a_queue_without_a_free_thread_waits(producer, topic, start_member, held):
@@ -192,7 +192,7 @@ def test_a_lock_that_is_taken_away_is_lost_and_asked_for_again(
     client.brokers.unlock_queues(group, queue.broker_name, [queue])
     becomes(consumer, queue, Why.EMPTY)
     assert seen.numbers(KEY) == [0, 0, 1, 2]
-    assert consumer.health().ready
+    eventually(lambda: consumer.health().ready)
 
 
 def test_a_queue_that_is_given_up_waits_for_its_handler(producer, topic, start_member, held):

@@ -63,7 +63,7 @@ def test_a_pause_of_all_outlasts_a_rebalance(producer, topic, start_member):
     send_numbers(producer, topic, KEYS, 3)
     eventually(lambda: len(first.assignment) == 4, within=20)
     assert {e.why for e in first.explain()} == {Why.PAUSED}
-    assert first.health().ready
+    eventually(lambda: first.health().ready)
     assert not seen.deliveries
     first.resume()
     eventually(lambda: len(seen.deliveries) >= 24, within=20)

@@ -53,7 +53,7 @@ def test_those_behind_them_are_handled_with_default_settings(producer, one_queue
     eventually(lambda: (explained().keys, explained().keys_suspended) == (len(WAITING),) * 2)
     assert explained().cached <= consumer.config.pull_threshold // 4, "bodies of those that wait"
     assert sorted(d.key for d in list(seen.deliveries)) == sorted([*WAITING, *HEALTHY])
-    assert consumer.health().ready
+    eventually(lambda: consumer.health().ready)
 
 
 def test_they_come_again_each_in_its_order_and_none_is_lost(producer, one_queue, start):

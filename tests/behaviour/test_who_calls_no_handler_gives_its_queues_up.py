@@ -99,7 +99,7 @@ def test_a_loop_that_the_program_stopped_and_runs_again(
     eventually(lambda: not member.health().live)
     assert "the event loop does not run; the queues are given up" in member.health().reasons[0]
     assert {e.why for e in member.explain()} == {Why.WITHDRAWN, Why.NOT_OWNED}
-    assert other.health().ready
+    eventually(lambda: other.health().ready)
     eventually(lambda: len(named(events, "engine.stands")) == 2)
     assert {event["why"] for event in named(events, "engine.stands")} == {
         "the event loop does not run"

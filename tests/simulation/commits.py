@@ -282,5 +282,5 @@ class Commits:
         else:
             self._world.happened["reset, unsure"] += 1
             truth.unsure.add(queue)
-        if target <= truth.stored(queue):
+        if target <= self._told[queue]:  # what is handled until the members follow is not below it
             self._tell(queue, target)

@@ -6,7 +6,7 @@ from tests.simulation.beginning_plots import BEGINNING_PLOTS
 from tests.simulation.cast import Cast
 from tests.simulation.engine_plots import blocked
 from tests.simulation.parking_plots import forged
-from tests.simulation.plots import PLOTS, reset_while_away
+from tests.simulation.plots import PLOTS, reset_while_away, resets_in_a_row
 from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
 from tests.simulation.steering_plots import steered
@@ -16,6 +16,7 @@ from tests.simulation.steering_plots import steered
 _SUBJECTS = (
     ("program", 0.35, PROGRAM_PLOTS),
     ("offline", 0.02, (reset_while_away,)),
+    ("in a row", 0.02, (resets_in_a_row,)),
     ("steering", 0.12, (steered,)),  # keys are paused, or rates limited
     ("beginnings", 0.05, BEGINNING_PLOTS),  # where a queue begins
     ("engines", 0.04, (blocked,)),  # something blocks an event loop

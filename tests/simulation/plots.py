@@ -155,6 +155,25 @@ def _resets_and_more(cast):
     return {"faults": [reset, *more["faults"]]}
 
 
+def resets_in_a_row(cast):
+    """An operator resets the offsets again, before all members have followed the reset before."""
+    rng = cast.rng
+    at, faults = SETTLED + rng.uniform(0.5, 3), []
+    for code in rng.choices([BACK, 50, 50, TO_THE_END], k=rng.choice([2, 2, 3])):
+        faults.append(Fault(at, "offset reset", code=code))
+        at += rng.choice([0.1, rng.uniform(0.1, 2), rng.uniform(2, 8)])
+    return {
+        "faults": faults,
+        "messages": 20,
+        "burst": rng.choice([1, 5]),
+        "seconds": SETTLED,
+        "handling": rng.choice([0.5, 2.0, 2.0]),
+        "failing": rng.choice([0.1, 0.3]),
+        "stuck": rng.choice([15.0, 40.0]),
+        "settings": {"order": rng.choice(["queue", "key", "key"])},
+    }
+
+
 def reset_while_away(cast):
     """All members close; then the group's offsets are set, and no pull is told of it."""
     rng = cast.rng

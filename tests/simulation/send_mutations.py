@@ -43,6 +43,7 @@ def send_two_requests_at_once(set_):
         self._in_flight, self._again = batch, None
         return refused(self, batch, verdict, cause, now)
 
+    set_(Outbox, "busy", property(lambda self: False))
     set_(Outbox, "take", take)
     set_(Outbox, "stored", stored)
     set_(Outbox, "refused", refused_any)
