@@ -61,12 +61,7 @@ def shielded(work: Callable[[], T]) -> T:
 class Shielded(Generic[T]):
     """A call of `work` on a thread of its own, for one that undoes it after an interruption.
 
-    starting = Shielded(self._start)
-    try:
-        return starting.result()
-    except BaseException:
-        starting.undo(self.close)
-        raise
+    The caller asks for `result()`. If something is raised there, it calls `undo`, and raises it on.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:

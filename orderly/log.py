@@ -27,6 +27,7 @@ from orderly.redaction import exception_of, redacted
 
 QUEUE_FIELDS = ("group", "topic", "broker", "queue_id", "offset", "key", "attempt")
 _LONGEST = 200  # characters of one field that a program, or its data, chose
+_MOST = 2000  # characters of any other text: an error may quote what a server sent
 
 
 def get_logger(name: str, **bound: Any) -> Any:
@@ -182,7 +183,7 @@ def traceback_text(error: BaseException) -> str:
     """
     chunks = traceback.TracebackException.from_exception(error).format()
     return "\n".join(
-        indent(chunk if chunk.startswith(_PYTHONS_OWN) else escaped(chunk.rstrip()), "  ").rstrip()
+        indent(chunk if chunk.startswith(_PYTHONS_OWN) else _shown(chunk.rstrip()), "  ").rstrip()
         for chunk in chunks
     )
 
@@ -203,7 +204,14 @@ _OURS = str(Path(__file__).parent)
 
 def _on_one_line(name: str, value: Any) -> Any:
     """No text of a message acts on a terminal, or forges a line; a stack is code, and long."""
-    return escaped(value) if isinstance(value, str) and name != "stack" else value
+    if isinstance(value, list | tuple):
+        return [_on_one_line(name, each) for each in value]
+    return _shown(value) if isinstance(value, str) and name != "stack" else value
+
+
+def _shown(text: str) -> str:
+    """A text of others, bounded: it may be written again and again."""
+    return escaped(text if len(text) <= _MOST else f"{text[:_MOST]}… ({len(text)} characters)")
 
 
 def where(

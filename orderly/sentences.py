@@ -181,6 +181,7 @@ SENTENCES: Mapping[str, str] = {
     "keys.not_encrypted": "access keys are sent to {address} without TLS",
     "tls.not_verified": "TLS certificates are not verified",
     "settings.readable_by_all": "{path} holds a secret, and other users can read it",
+    "settings.variable_unknown": "the environment has {variable}, which is no setting",
     "settings.writable_by_others": "other users can change {path}",
     # Spark
     "spark.pull_failed": "a pull of {queue} failed; it is tried again",

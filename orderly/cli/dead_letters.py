@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,27 +75,38 @@ def dlq() -> None:
 def list_letters(
     ctx: click.Context, *, group: str, group_by: str | None, redact_keys: str | None, form: Format
 ) -> None:
-    """Show the dead letters of GROUP: those of this library, of Java clients and of brokers."""
+    """Show the dead letters of GROUP: those of this library, of Java clients and of brokers.
+
+    JSON and YAML have bodies of 64 MiB in all; `orderly tail %DLQ%GROUP -o json` writes every one.
+    """
     settings = settings_of(ctx)
     group = settings.group(group)
     from orderly.monitoring.dead_letters import DeadLetters  # noqa: PLC0415  `--help` is quick
 
-    with settings.client() as client:
-        letters = DeadLetters(client, group).list()
     redact = redact_keys is not None
-    if group_by is not None:
-        rows = [_shown(letter, redact=redact) | {"messages": 1} for letter in letters]
-        show_groups(rows, group_by, {"schema": GROUPS_SCHEMA, "group": group}, form, settings)
-    else:
-        _show_letters(group, letters, form, settings, redact=redact)
-    if not letters:
+    with settings.client() as client:
+        dead = DeadLetters(client, group)
+        if group_by is not None:
+            rows = [_named(letter, redact=redact) | {"messages": 1} for letter in dead.each()]
+            total = len(rows)
+            show_groups(rows, group_by, {"schema": GROUPS_SCHEMA, "group": group}, form, settings)
+        else:
+            letters = dead.each() if form.for_rows else dead.list()
+            total = _show_letters(group, letters, form, settings, redact=redact)
+    if total == 0:
         say(f"group {group} has no dead letters")
 
 
 def _shown(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
     """A body is not shown where keys are not: it may have the key in it."""
+    fields = _named(letter, redact=redact)
+    return fields if redact else fields | json_body(letter.message)
+
+
+def _named(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
+    """All but the body."""
     fields = _fields(letter)
-    return letter_without_key(fields) if redact else fields | json_body(letter.message)
+    return letter_without_key(fields) if redact else fields
 
 
 _LETTERS = (
@@ -113,24 +124,26 @@ _LETTERS = (
 
 def _show_letters(
     group: str,
-    letters: Sequence[DeadLetter],
+    letters: Iterable[DeadLetter],
     form: Format,
     settings: CommonOptions,
     *,
     redact: bool = False,
-) -> None:
-    def document() -> dict[str, Any]:
-        shown = [_shown(letter, redact=redact) for letter in letters]
-        return {"schema": LIST_SCHEMA, "group": group, "dead_letters": shown}
-
-    rows = [_row(letter, redact=redact) for letter in letters]
-    show(CommandOutput(_LETTERS, rows, document), form, settings)
+) -> int:
+    """Print them, and return how many there are. Of a table only what it shows is kept."""
+    if form.for_rows:
+        rows = [_row(letter, redact=redact) for letter in letters]
+        show(CommandOutput(_LETTERS, rows), form, settings)
+        return len(rows)
+    shown = [_shown(letter, redact=redact) for letter in letters]
+    document = {"schema": LIST_SCHEMA, "group": group, "dead_letters": shown}
+    show(CommandOutput(_LETTERS, [], lambda: document), form, settings)
+    return len(shown)
 
 
 def _row(letter: DeadLetter, *, redact: bool) -> tuple[Cell, ...]:
-    if redact:
-        return (*_cells(letter_without_key(_fields(letter))), None)
-    return (*_cells(_fields(letter)), preview(letter.message, PREVIEW))
+    body = None if redact else preview(letter.message, PREVIEW)
+    return (*_cells(_named(letter, redact=redact)), body)
 
 
 def _cells(fields: Mapping[str, Cell]) -> tuple[Cell, ...]:

@@ -104,11 +104,19 @@ def state(word: str, padded: str = "") -> str:
 def shown(cell: Cell, kind: ColumnKind, style: Style) -> str:
     """A cell of a table as a reader likes it: 5m12s, 12,345, 0.4; `-` if it is not known."""
     if cell is None or isinstance(cell, str):
-        text = printable(cell or "") or "-"
+        text = printable(_cut(cell or "")) or "-"
         return f"{text[:16]}Z" if kind is ColumnKind.TIME and cell and not style.raw else text
     if style.raw:
         return plain(cell)
     return _WRITTEN[kind](cell, style) if kind in _WRITTEN else plain(cell)
+
+
+_LONGEST = 1100  # characters of a text in a table: no key that is parked has more
+
+
+def _cut(text: str) -> str:
+    """A text that does not make every line of its table as long as somebody likes."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 _WRITTEN: dict[ColumnKind, Callable[[int | float, Style], str]] = {

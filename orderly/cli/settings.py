@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli.commands import COMMANDS
+from orderly.cli.commands import CODES
 from orderly.cli.options import offered, with_options
 from orderly.cli.terminal import COLOR_CHOICES, colors_wanted, configure_logs, say
 from orderly.config import ClientConfig, check_group, check_topic, settings_file
+from orderly.config.arguments import meant
+from orderly.config.fields import variables_of_fields
 from orderly.config.layers import config_fields, current_context, find_settings
 from orderly.config.settings_file import SettingsFile
+from orderly.config.variables import PREFIX, warn_of_unknown
 from orderly.errors import ConfigError
 from orderly.namespace import unwrap, wrap
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _WITHOUT_DEFAULTS = {"broker", "context", "completion"}
-_TABLES = COMMANDS.keys() - _WITHOUT_DEFAULTS
+_TABLES = [words for words in CODES if words.partition(" ")[0] not in _WITHOUT_DEFAULTS]
 
 
 def settings_path(env: Mapping[str, str]) -> Path:
@@ -190,6 +193,7 @@ def _choose_context(ctx: click.Context, param: click.Parameter, value: str | Non
     if ctx.resilient_parsing or ctx.parent is None:  # to complete a word needs none; nor the root
         return
     words = tuple(ctx.command_path.split()[1:])
+    _warn_of_variables(ctx)
     file = settings.file()
     table = file.options(settings.context_name(), words)
     ctx.default_map = {
@@ -198,13 +202,24 @@ def _choose_context(ctx: click.Context, param: click.Parameter, value: str | Non
     }
 
 
+def _warn_of_variables(ctx: click.Context) -> None:
+    """Of the environment those that neither this command nor any other reads."""
+    if isinstance(ctx.command, click.Group):
+        return
+    own = {f"{ctx.auto_envvar_prefix}_{param.name}".upper() for param in ctx.command.params}
+    others = (f"{PREFIX}{words.replace(' ', '_')}_".upper() for words in CODES)
+    but = [begin for begin in others if not begin.startswith(f"{ctx.auto_envvar_prefix}_")]
+    warn_of_unknown(os.environ, variables_of_fields() | own, only_near=False, but=but)
+
+
 def _parameter(ctx: click.Context, name: str, where: str) -> str:
     """The parameter of the option --name."""
     option = f"--{name.replace('_', '-')}"
     for param in ctx.command.params:
         if option in param.opts and param.name:
             return param.name
-    raise ConfigError(f"{where} has no option {option}")
+    known = [text for param in ctx.command.params for text in param.opts]
+    raise ConfigError(f"{where} has no option {option}{meant(option, known)}")
 
 
 def complete_context(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:

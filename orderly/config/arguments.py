@@ -165,6 +165,18 @@ def is_host(text: str) -> bool:
 # --- functions that are to be called later --------------------------------------------------------
 
 
+def meant(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What to add to an error about an unknown name: the known one that is nearest; "": none is.
+
+    All names are taken without their `prefix`.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  only after a mistake
+
+    names = [each.removeprefix(prefix) for each in known]
+    near = get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=0.75)
+    return f" (did you mean {prefix}{near[0]}?)" if near else ""
+
+
 def check_callable(what: str, function: object) -> None:
     """Raise ConfigError unless `function` can be called, and does its work when it is.
 

@@ -17,7 +17,17 @@ from orderly.config.arguments import (
     is_host,
     parse_addresses,
 )
-from orderly.config.fields import MIB, NOT_SHOWN, FromEnv, Secret, check_types, given, require
+from orderly.config.fields import (
+    MIB,
+    NOT_SHOWN,
+    FromEnv,
+    Secret,
+    check_types,
+    given,
+    require,
+    variables_of_fields,
+)
+from orderly.config.variables import warn_of_unknown
 from orderly.errors import ConfigError
 
 _PLAIN_NAME = re.compile(r"[a-z0-9._-]+")
@@ -230,6 +240,7 @@ class ClientConfig(FromEnv):
         check_text("context", context)
         check_named_texts("env", env)
         env = os.environ if env is None else env
+        warn_of_unknown(env, variables_of_fields(), only_near=True)
         file = settings_file.read_settings(Path(path)) if path else settings_file.NO_FILE
         texts, values = layers.config_fields(layers.find_settings(file, explicit, context, env))
         return cls.from_env(texts, **values)

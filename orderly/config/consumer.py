@@ -148,7 +148,8 @@ class ConsumerConfig(FromEnv):
         pull_batch: messages requested by one pull (the broker caps it at 32).
         pull_threshold, pull_threshold_bytes: cached messages, and their bytes of memory, per queue
             at which pulling pauses. Bodies count unpacked, and each message adds 2 KiB. A queue can
-            exceed the limit by the packed size of one pull, and one unpacked body.
+            exceed the limit by the packed size of one pull, and one unpacked body. By key, keys of
+            more than 256 bytes that wait can take as much once more.
         pull_threshold_topic, pull_threshold_topic_bytes: the same for a topic, split over the
             queues held of it. They replace the limits per queue. None: no such limit.
         pull_retry: seconds before a failed or refused pull is tried again.

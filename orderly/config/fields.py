@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeVar, get_arg
 from typing import get_type_hints as types_of
 
 from orderly.config.arguments import check_named_texts, is_int, is_number
+from orderly.config.variables import PREFIX, warn_of_unknown
 from orderly.errors import ConfigError
 
 MIB = 1024 * 1024
@@ -143,17 +144,31 @@ class FromEnv:
     def from_env(cls, env: Mapping[str, str] | None = None, **explicit: Any) -> Self:
         """Read `ORDERLY_<FIELD>` from `env` (default: os.environ); `explicit` fields win.
 
+        A variable that is no setting, but is named almost like one, causes a warning.
+
         Raises:
             ConfigError: a variable that cannot be read as its field's type.
         """
         check_named_texts("env", env)
         env = os.environ if env is None else env
+        warn_of_unknown(env, variables_of_fields(), only_near=True)
         found: dict[str, Any] = {
-            name: _from_text(name, kind, env[f"ORDERLY_{name.upper()}"])
+            name: _from_text(name, kind, env[variable_of(name)])
             for name, kind in cls._kinds.items()
-            if f"ORDERLY_{name.upper()}" in env
+            if variable_of(name) in env
         }
         return cls(**(found | explicit))
+
+
+def variable_of(field: str) -> str:
+    """The variable that sets a field: ORDERLY_NAMESRV."""
+    return PREFIX + field.upper()
+
+
+def variables_of_fields() -> set[str]:
+    """The variables that any config reads."""
+    configs = FromEnv.__subclasses__()
+    return {variable_of(name) for each in configs for name in each._kinds}  # noqa: SLF001
 
 
 def has_variable(config: type[FromEnv], field: str) -> bool:
@@ -180,4 +195,4 @@ def _from_text(name: str, kind: _Kind, text: str) -> object:
     try:
         return kind.read(text)
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"ORDERLY_{name.upper()}={text!r} must be {kind.name}") from error
+        raise ConfigError(f"{variable_of(name)}={text!r} must be {kind.name}") from error

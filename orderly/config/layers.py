@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orderly.config.fields import variable_of
 from orderly.config.settings_file import SETTINGS, SettingsFile
 
 _ENVIRONMENT = "environment"
@@ -42,7 +43,7 @@ def find_settings(
 def config_fields(found: Mapping[str, tuple[Any, str]]) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the fields of ClientConfig: variables, whose text is still to be read, and values."""
     fields = {name: layer for name, layer in found.items() if name != "color"}
-    texts = {_variable(name): text for name, (text, origin) in fields.items() if _read(origin)}
+    texts = {variable_of(name): text for name, (text, origin) in fields.items() if _read(origin)}
     return texts, {name: value for name, (value, origin) in fields.items() if not _read(origin)}
 
 
@@ -67,12 +68,8 @@ def _layers(
 
 def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Settings of the environment by their own names; an empty variable is none."""
-    pairs = ((name, env.get(_variable(name), "")) for name in SETTINGS)
+    pairs = ((name, env.get(variable_of(name), "")) for name in SETTINGS)
     return {name: text for name, text in pairs if text}
-
-
-def _variable(name: str) -> str:
-    return f"ORDERLY_{name.upper()}"
 
 
 def _read(origin: str) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from orderly.config.arguments import meant
 from orderly.config.client import ClientConfig
 from orderly.config.fields import type_fault
 from orderly.errors import ConfigError
@@ -106,7 +107,7 @@ def read_settings(
 
     Args:
         path: where it is.
-        commands: which tables are options of the command line; None: any, with any content.
+        commands: "backlog check", …: of which there may be tables; None: any, with any content.
         missing_ok: take a file that does not exist for an empty one.
 
     Raises:
@@ -187,21 +188,46 @@ def _check(
 ) -> None:
     """Every key is a setting, or a command with a table. Values are never shown: see `secret`."""
     for key, value in table.items():
-        known = isinstance(value, dict) if commands is None else key in commands
-        is_command = known and key not in SETTINGS
+        if key in SETTINGS:
+            _require(
+                not isinstance(value, dict), f"{where}{key} must be a value, not a table", path
+            )
+            fault = type_fault(ClientConfig, key, value)
+            _require(not fault, f"{where}{key} {fault}", path)
+            continue
+        tables = (_CONTEXTS, *(words.partition(" ")[0] for words in commands or ()))
+        near = meant(key, tables if isinstance(value, dict) else (*SETTINGS, _CURRENT))
+        known = isinstance(value, dict) and not near if commands is None else _is(key, commands)
         _require(
-            key in SETTINGS or is_command,
-            f"{where}{key} is not a setting; the settings are {', '.join(SETTINGS)}, and tables"
-            " with options of commands, such as [backlog.check]",
+            known,
+            f"{where}{key} is not a setting{near}; the settings are {', '.join(SETTINGS)}, and"
+            " tables with options of commands, such as [backlog.check]",
             path,
         )
-        _require(
-            isinstance(value, dict) == is_command,
-            f"{where}{key} must be {'a table' if is_command else 'a value, not a table'}",
-            path,
-        )
-        fault = type_fault(ClientConfig, key, value)
-        _require(not fault, f"{where}{key} {fault}", path)
+        _require(isinstance(value, dict), f"{where}{key} must be a table", path)
+        if commands is not None:
+            _check_tables(key, value, where, path, commands)
+
+
+def _check_tables(
+    words: str, table: Mapping[str, Any], where: str, path: Path, commands: Collection[str]
+) -> None:
+    """Every table in that of a command is of a command of it, as in [backlog.check]."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            inner = f"{words} {key}"
+            _require(
+                _is(inner, commands),
+                f"[{where}{inner.replace(' ', '.')}] is for no command, `orderly {inner}` does not"
+                f" exist{meant(inner, commands)}",
+                path,
+            )
+            _check_tables(inner, value, where, path, commands)
+
+
+def _is(words: str, commands: Collection[str]) -> bool:
+    """Whether there is such a command, or a group of commands."""
+    return any(f"{command} ".startswith(f"{words} ") for command in commands)
 
 
 def _require(condition: bool, text: str, path: Path) -> None:

@@ -503,6 +503,7 @@ _HINTS = {
     Limit.SPAN: "this key is too far behind the others: look at its handler; if the program paused"
     " the key, resume it",
     Limit.KEYS: "look at why so many keys wait: they fail, or their handler is slow",
+    Limit.KEY_BYTES: "look at who sends such long keys, and why they wait",
     Limit.OFFSETS: "look at why so many messages wait: keys fail, or their handler is slow",
     Limit.PAUSED: "resume some of these keys (`resume_key`), or park them",
 }

@@ -7,6 +7,7 @@ client wrote them. This module deletes nothing; only the broker does, by age.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,11 +17,18 @@ from operator import attrgetter, itemgetter
 
 from orderly.client import Client
 from orderly.client.broker import PullQuery
-from orderly.config import ProducerConfig, check_group, check_topic
+from orderly.config import MIB, ProducerConfig, check_group, check_topic
 from orderly.errors import ConfigError, NoPermission, OrderlyError, TopicNotFound
 from orderly.foreign_text import shell_word
 from orderly.message import Message
-from orderly.model import MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
+from orderly.model import (
+    MessageQueue,
+    Permission,
+    ReceivedMessage,
+    SendResult,
+    TopicRoute,
+    UndecodableMessage,
+)
 from orderly.monitoring.collecting.selection import is_internal
 from orderly.namespace import DEAD_PREFIX, wrap
 from orderly.producer import OrderlyProducer
@@ -29,11 +37,25 @@ from orderly.protocol.compression import restored
 from orderly.protocol.heartbeat import Subscription
 from orderly.selectors.layout import layout_of
 
+_BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
 _PULL = 32  # messages; a broker gives no more at once
+MOST_HELD = 64 * MIB  # bytes of memory that the bodies of a list take together
+# What a dead letter needs of its properties, without a body.
+_KEPT = frozenset(
+    {
+        names.KEYS,
+        names.ORIGIN_MESSAGE_ID,
+        names.RETRY_TOPIC,
+        names.SHARDING_KEY,
+        names.TAGS,
+        names.UNIQ_KEY,
+        _BY_BROKER,
+    }
+)
+_LEFT_OUT = f"left out, the list has more than {MOST_HELD // MIB} MiB of them"
 _DIGITS = 10  # of a message's flags
 _ADVICE = "name the topic to send it to (--into), or leave it out"
 _LONGEST = 127  # characters of a topic's name
-_BY_BROKER = "DLQ_ORIGIN_TOPIC"  # where a broker that made the dead letter itself says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +64,11 @@ class DeadLetter:
 
     Attributes:
         message: as it is stored there; its queue and offset are the dead letter's own.
+        left_out: whether its body and most properties are not in memory; see `DeadLetters.list`.
     """
 
     message: ReceivedMessage
+    left_out: bool = False
 
     @property
     def topic(self) -> str | None:
@@ -110,19 +134,34 @@ class DeadLetters:
     def list(self) -> tuple[DeadLetter, ...]:
         """All stored dead letters: each broker's in the order of its queue, merged by store time.
 
+        Bodies take at most 64 MiB of memory. A dead letter that does not fit is there without its
+        body (`left_out`), which raises UndecodableBody if it is read; `replay` reads it again.
+
         Raises:
             NoPermission: the topic cannot be read on a broker; the text says what to do.
             OrderlyError: a broker does not answer; a part is never returned as if it were
                 everything.
         """
+        room, letters = MOST_HELD, list[DeadLetter]()
+        for letter in self.each():
+            fits = letter.message.held_size <= room
+            room -= letter.message.held_size if fits else 0
+            letters.append(letter if fits else _without_body(letter))
+        return tuple(letters)
+
+    def each(self) -> Iterator[DeadLetter]:
+        """The same one after another, all with their bodies: read as you go on.
+
+        Raises:
+            NoPermission, OrderlyError: as `list`.
+        """
         try:
             route = self._client.routes.refresh(self.topic)
         except TopicNotFound:  # made with the first dead letter
-            return ()
+            return
         require_readable(route)
         stored = map(self._stored, route.read_queues())
-        merged = heapq.merge(*stored, key=attrgetter("store_time"))
-        return tuple(map(DeadLetter, merged))
+        yield from map(DeadLetter, heapq.merge(*stored, key=attrgetter("store_time")))
 
     def _stored(self, queue: MessageQueue) -> Iterator[ReceivedMessage]:
         brokers = self._client.brokers
@@ -131,11 +170,13 @@ class DeadLetters:
         while at < end:
             query = PullQuery(self._group, queue, at, _PULL, everything, suspend=0)
             reply = brokers.pull_now(query)
-            yield from map(_as_first_stored, reply.messages)
             if reply.next_offset <= at:
                 text = f"{queue} cannot be read beyond offset {at}; look at its broker"
                 raise OrderlyError(text)
-            at = reply.next_offset
+            at, messages = reply.next_offset, list(reversed(reply.messages))
+            del reply  # nobody holds a message that was given away
+            while messages:
+                yield _as_first_stored(messages.pop())
 
     def plan(self, letters: Iterable[DeadLetter], to: str | None = None) -> ReplayPlan:
         """Find the topics to which dead letters would be sent; nothing is sent.
@@ -212,22 +253,54 @@ class DeadLetters:
         layout = str(layout_of(self._client.routes.get(topic)))  # a change meanwhile is refused
         config = ProducerConfig(layout=layout)
         with OrderlyProducer(client=self._client, config=config) as producer:
-            waiting = [(letter, _submit(producer, letter, topic)) for letter in letters]
-            for letter, future in waiting:
-                try:
-                    yield Replayed(letter, future.result(), None)
-                except OrderlyError as error:
-                    yield Replayed(letter, None, error)
+            waiting, held = deque[tuple[DeadLetter, Future[SendResult], int]](), 0
+            for letter in letters:
+                future, size = self._submit(producer, letter, topic)
+                waiting.append((letter, future, size))
+                held += size
+                while held > MOST_HELD:
+                    outcome, size = _wait(*waiting.popleft())
+                    held -= size
+                    yield outcome
+            for each in waiting:
+                yield _wait(*each)[0]
+
+    def _submit(
+        self, producer: OrderlyProducer, letter: DeadLetter, topic: str
+    ) -> tuple[Future[SendResult], int]:
+        """Send one, and say how large it is. One that is refused at once is one failure of many."""
+        try:
+            message = self._whole(letter).again(topic)
+            return producer.submit(message), len(message.body)
+        except OrderlyError as error:
+            refused: Future[SendResult] = Future()
+            refused.set_exception(error)
+            return refused, 0
+
+    def _whole(self, letter: DeadLetter) -> DeadLetter:
+        if not letter.left_out:
+            return letter
+        queue, offset = letter.message.queue, letter.message.queue_offset
+        query = PullQuery(self._group, queue, offset, 1, Subscription(queue.topic), suspend=0)
+        for message in self._client.brokers.pull_now(query).messages:
+            if message.queue_offset == offset:
+                return DeadLetter(_as_first_stored(message))
+        raise OrderlyError(f"it is not stored at offset {offset} of {queue} any more")
 
 
-def _submit(producer: OrderlyProducer, letter: DeadLetter, topic: str) -> Future[SendResult]:
-    """A message that is refused at once is one failure among the others."""
+def _wait(letter: DeadLetter, future: Future[SendResult], size: int) -> tuple[Replayed, int]:
     try:
-        return producer.submit(letter.again(topic))
+        return Replayed(letter, future.result(), None), size
     except OrderlyError as error:
-        refused: Future[SendResult] = Future()
-        refused.set_exception(error)
-        return refused
+        return Replayed(letter, None, error), size
+
+
+def _without_body(letter: DeadLetter) -> DeadLetter:
+    found = letter.message
+    stored = found.stored if isinstance(found, UndecodableMessage) else found
+    kept = {name: value for name, value in found.properties.items() if name in _KEPT}
+    bare = stored.changed(body=b"", properties=kept)
+    return DeadLetter(UndecodableMessage(bare, _LEFT_OUT, retriable=True), left_out=True)
 
 
 def _as_first_stored(message: ReceivedMessage) -> ReceivedMessage:

@@ -29,6 +29,7 @@ SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
 WAITING_PART = 4  # of the room: for all that wait; the same for all bodies pulled again
 _PATIENCE = 8  # a lane without bodies waits this part of its wait more: a pull serves several
 _MOST_PATIENCE = 5.0  # seconds
+SHORT_KEY = 256  # bytes of memory; how many short ones there are is bounded
 _PACES = 1000  # keys whose rate may be remembered longer than it counts
 
 
@@ -57,6 +58,7 @@ class Lanes:
             lane does. Whoever misses them longest is first. A lane that waited after a failure has
             patience: so long that one pull brings the bodies of several.
         deferred: messages of which only the offset is kept.
+        long_keys: bytes of memory that the keys of all lanes take beyond `SHORT_KEY` each.
         paced: lanes that wait because their key's rate is limited.
         paused: lanes with something unfinished that the program holds back.
         paused_messages: what these have unfinished.
@@ -79,6 +81,7 @@ class Lanes:
         self.again = 0
         self.refill_at: float | None = None
         self.deferred = 0
+        self.long_keys = 0
         self.paced = 0
         self.paused = 0
         self.paused_messages = 0
@@ -224,6 +227,10 @@ class Lanes:
         """True if more is kept than that share of the limits."""
         return self.count > self._max_count * share or self.size > self._max_size * share
 
+    def keys_too_long(self, share: float = 1.0) -> bool:
+        """True if keys take more memory than that share of the bytes: a lane keeps its key."""
+        return self.long_keys > self._max_size * share
+
     def room(self) -> float:
         """Bytes of memory until it is crowded; may be asked for without the lock."""
         return max(0.0, self._max_size - self.size)
@@ -288,6 +295,7 @@ class Lanes:
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(key)
+            self.long_keys += _beyond_short(key)
             if key in self._paused:
                 lane.paused = True
                 if not self._goes_aside(key):
@@ -749,8 +757,8 @@ class Lanes:
                 self._places += 1
                 lane.place = self._places
                 line.append(lane)
-        if line is None and lane.empty:
-            self._lanes.pop(lane.key, None)
+        if line is None and lane.empty and self._lanes.pop(lane.key, None) is not None:
+            self.long_keys -= _beyond_short(lane.key)
 
     def _line_of(self, lane: Lane) -> deque[Lane] | None:
         """Where a lane waits that can go on; None: it cannot."""
@@ -797,3 +805,7 @@ class Lanes:
 def _around(spans: Iterator[tuple[int, int] | None]) -> tuple[int, int] | None:
     known = [span for span in spans if span is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def _beyond_short(key: Hashable) -> int:
+    return max(0, key.__sizeof__() - SHORT_KEY)

@@ -127,6 +127,7 @@ class Limit(StrEnum):
 
     SPAN = "it is max_span offsets ahead of its lowest unfinished message"
     KEYS = f"{MAX_KEYS:,} keys have unfinished messages"
+    KEY_BYTES = "the keys with unfinished messages take more memory than pull_threshold_bytes"
     OFFSETS = f"{MAX_DEFERRED:,} messages wait of which only the offset is kept"
     PAUSED = f"{MAX_PAUSED:,} unfinished messages are of keys that the program paused"
 
@@ -193,6 +194,8 @@ class Window:
             return Limit.SPAN
         if len(held) - held.paused > MAX_KEYS * share:
             return Limit.KEYS
+        if held.keys_too_long(share):
+            return Limit.KEY_BYTES
         if held.deferred - held.paused_deferred > MAX_DEFERRED * share:
             return Limit.OFFSETS
         return Limit.PAUSED if held.paused_messages > MAX_PAUSED else None  # not worked off here

@@ -14,7 +14,7 @@ an error. A ClassVar `also` holds what is written with a body and never read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cache, partial
@@ -47,6 +47,9 @@ K = TypeVar("K")
 MAX_QUEUES = 65536  # of one topic, on all brokers together
 MAX_LISTED_QUEUES = 16 * MAX_QUEUES  # of all topics of one answer
 MAX_ADDRESSES = 4096  # of the brokers of one answer: a client may connect to each
+# Of a name or an address, in characters. Brokers take topics of 127 and groups of 255; a longer
+# one is written into log lines and tables again and again.
+MAX_NAME = 512
 
 
 def check_total(total: int, limit: int, what: str) -> None:
@@ -210,6 +213,21 @@ def _text(value: Any, what: str) -> str:
     return value
 
 
+def _name(value: Any, what: str) -> str:
+    name = _text(value, what)
+    if len(name) > MAX_NAME:
+        raise ProtocolError(f"{what} is a name of {len(name)} characters; at most {MAX_NAME}")
+    return name
+
+
+def possible(names: Iterable[str]) -> tuple[str, ...]:
+    """Of listed names those that a broker may have, sorted.
+
+    Others are left out: who lists one must not hide the rest.
+    """
+    return tuple(sorted(name for name in names if len(name) <= MAX_NAME))
+
+
 def _int(value: Any, what: str) -> int:
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
         raise ProtocolError(f"{what} is not a 64-bit integer: {value!r:.80}")
@@ -253,6 +271,7 @@ def _seconds(value: Any, what: str) -> float:
 
 
 TEXT = JsonKind(_text)
+NAME = JsonKind(_name)  # of a topic, a broker, a cluster; an address
 INT = JsonKind(_int)
 NATURAL = JsonKind(_natural)  # at least 0
 QUEUE_COUNT = JsonKind(_queue_count)  # 0 to MAX_QUEUES
@@ -354,8 +373,8 @@ def _set_of(listed: JsonKind[tuple[T, ...]]) -> JsonKind[frozenset[T]]:
 def _queue_from_json(value: Any, what: str) -> MessageQueue:
     field_of = as_object(value, what).get
     return MessageQueue(
-        _text(field_of("topic"), "'topic'"),
-        _text(field_of("brokerName"), "'brokerName'"),
+        _name(field_of("topic"), "'topic'"),
+        _name(field_of("brokerName"), "'brokerName'"),
         _int(field_of("queueId"), "'queueId'"),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from orderly.protocol.body import (
@@ -13,6 +13,7 @@ from orderly.protocol.body import (
     JsonKind,
     Version,
     load_object,
+    possible,
     read_body,
     write_body,
 )
@@ -145,17 +146,18 @@ def decode_group_configs(body: bytes) -> GroupConfigs:
     Raises:
         ProtocolError: not such a table.
     """
-    return read_body(GroupConfigs, body)
+    found = read_body(GroupConfigs, body)
+    return replace(found, groups={name: found.groups[name] for name in possible(found.groups)})
 
 
 def decode_groups_of_topic(body: bytes) -> tuple[str, ...]:
     """Read which groups consume a topic, sorted (GroupList)."""
-    return tuple(sorted(TEXTS.at(load_object(body), "groupList")))
+    return possible(TEXTS.at(load_object(body), "groupList"))
 
 
 def decode_group_list(body: bytes) -> tuple[str, ...]:
     """Read the names of a broker's subscription groups, sorted (SubscriptionGroupWrapper)."""
-    return tuple(sorted(OBJECT.at(load_object(body), "subscriptionGroupTable")))
+    return possible(OBJECT.at(load_object(body), "subscriptionGroupTable"))
 
 
 def encode_groups_of_topic(groups: Iterable[str]) -> bytes:

@@ -234,7 +234,7 @@ class QueueReport:
 def report_texts(reports: Iterable[tuple[MessageQueue, QueueReport]]) -> dict[str, str]:
     """Write the reports of the first MOST_QUEUES queues: at most 64 KiB, with any content."""
     first = [pair for pair, _ in zip(reports, range(MOST_QUEUES), strict=False)]
-    return {_name(queue): _written(report) for queue, report in first}
+    return {_name(queue): _written(_bounded(report)) for queue, report in first}
 
 
 def queue_reports(info: RunningInfo) -> dict[MessageQueue, QueueReport]:
@@ -252,8 +252,9 @@ def _name(queue: MessageQueue) -> str:
     return _PREFIX + str(queue)
 
 
-def _written(report: QueueReport) -> str:
-    bounded = replace(
+def _bounded(report: QueueReport) -> QueueReport:
+    """What is written, and what is read: who writes may be no member of ours."""
+    return replace(
         report,
         why=report.why[:LONGEST],
         key=_cut(report.key, LONGEST),
@@ -263,7 +264,10 @@ def _written(report: QueueReport) -> str:
         because=_cut(report.because, LONGEST),
         seconds=_rounded(report.seconds),
     )
-    return _printable(dumps({"v": VERSION} | known(to_json(bounded))).decode())
+
+
+def _written(report: QueueReport) -> str:
+    return _printable(dumps({"v": VERSION} | known(to_json(report))).decode())
 
 
 def _printable(text: str) -> str:
@@ -274,7 +278,9 @@ def _printable(text: str) -> str:
 def _read(text: str) -> QueueReport | None:
     try:
         fields = load_object(text.encode("utf-8", "replace"))
-        return from_json(QueueReport, fields) if NATURAL.at(fields, "v", 0) == VERSION else None
+        if NATURAL.at(fields, "v", 0) != VERSION:
+            return None
+        return _bounded(from_json(QueueReport, fields))
     except ProtocolError:
         return None
 

@@ -16,6 +16,7 @@ from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
 from orderly.protocol.body import (
     INT,
+    MAX_NAME,
     OBJECT,
     QUEUE,
     as_object,
@@ -273,10 +274,10 @@ def read_committed(body: bytes, groups: Collection[str] | None = None) -> Commit
     """
     table = _TABLE.search(body)
     found = _searched(table[0], groups) if table else None
-    if found is not None:
-        return found
-    everything = decode_committed(body)
-    return {pair: o for pair, o in everything.items() if groups is None or pair[0] in groups}
+    if found is None:
+        every = decode_committed(body)
+        found = {pair: o for pair, o in every.items() if groups is None or pair[0] in groups}
+    return {pair: o for pair, o in found.items() if max(map(len, pair)) <= MAX_NAME}
 
 
 def _searched(table: bytes, groups: Collection[str] | None) -> Committed | None:

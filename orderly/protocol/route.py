@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, ClassVar
 
 from orderly.errors import ProtocolError
@@ -16,15 +17,16 @@ from orderly.protocol.body import (
     INT,
     MAX_ADDRESSES,
     MAX_QUEUES,
+    NAME,
     QUEUE_COUNT,
     TEXT,
-    TEXT_TABLE,
     JsonKind,
     as_object,
     check_total,
     list_of,
     load_object,
     read_body,
+    texts_to,
     write_body,
 )
 from orderly.protocol.codes import RequestCode
@@ -61,7 +63,7 @@ def _check_addresses(brokers: Iterable[BrokerData]) -> None:
 def _read_queues(value: Any, what: str) -> QueueData:
     fields = as_object(value, what)
     return QueueData(
-        broker_name=TEXT.at(fields, "brokerName"),
+        broker_name=NAME.at(fields, "brokerName"),
         read_queues=QUEUE_COUNT.at(fields, "readQueueNums"),
         write_queues=QUEUE_COUNT.at(fields, "writeQueueNums"),
         # of the bits Java defines only three concern a client
@@ -72,10 +74,10 @@ def _read_queues(value: Any, what: str) -> QueueData:
 
 def _read_broker(value: Any, what: str) -> BrokerData:
     fields = as_object(value, what)
-    addresses = TEXT_TABLE.at(fields, "brokerAddrs")
+    addresses = _ADDRESSES.at(fields, "brokerAddrs")
     return BrokerData(
-        broker_name=TEXT.at(fields, "brokerName"),
-        cluster=TEXT.at(fields, "cluster", ""),
+        broker_name=NAME.at(fields, "brokerName"),
+        cluster=NAME.at(fields, "cluster", ""),
         addresses={_broker_id(key): address for key, address in addresses.items()},
     )
 
@@ -98,6 +100,8 @@ def decode_cluster_info(body: bytes) -> ClusterInfo:
     """Read the clusters a name server knows (ClusterInfo)."""
     info = read_body(ClusterInfo, body)
     _check_addresses(info.brokers.values())
+    for name in chain(info.brokers, info.clusters, *info.clusters.values()):
+        NAME.read(name, "a broker's or a cluster's name")
     return info
 
 
@@ -138,6 +142,7 @@ def _write_broker(data: BrokerData, *, standard: bool = False) -> dict[str, Any]
     }
 
 
+_ADDRESSES = texts_to(NAME)
 _QUEUES = list_of(JsonKind(_read_queues))
 _BROKER = JsonKind(_read_broker, _write_broker)
 _BROKERS = list_of(_BROKER)

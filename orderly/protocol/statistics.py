@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 from orderly.model import MessageQueue
 from orderly.protocol.body import (
     INT,
+    MAX_NAME,
     OBJECT,
     OBJECTS,
     QUEUE,
@@ -77,7 +78,7 @@ class GetTimeSpans:
 
 
 # A topic's offsets exactly as a broker writes them, for names without escapes.
-_NAME, _NUMBER = rb'"([!#-\[\]-~]*+)"', rb"(-?[0-9]{1,18})"
+_NAME, _NUMBER = rb'"([!#-\[\]-~]{0,%d}+)"' % MAX_NAME, rb"(-?[0-9]{1,18})"
 _ROW = (
     rb'\{"brokerName":%b,"queueId":%b,"topic":%b\}:'
     rb'\{"lastUpdateTimestamp":%b,"maxOffset":%b,"minOffset":%b\}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from orderly.protocol.body import (
     Version,
     check_total,
     load_object,
+    possible,
     read_body,
     write_body,
 )
@@ -203,7 +204,7 @@ def decode_topic_configs(body: bytes) -> TopicConfigs:
     found = read_body(TopicConfigs, body)
     total = sum(max(topic.read_queues, topic.write_queues) for topic in found.topics.values())
     check_total(total, MAX_LISTED_QUEUES, f"queues of {len(found.topics)} topics")
-    return found
+    return replace(found, topics={name: found.topics[name] for name in possible(found.topics)})
 
 
 def changed_attributes(present: Mapping[str, str], changes: str | None) -> dict[str, str]:
@@ -225,7 +226,7 @@ def changed_attributes(present: Mapping[str, str], changes: str | None) -> dict[
 
 def decode_topic_list(body: bytes) -> tuple[str, ...]:
     """Read topic names, sorted (TopicList)."""
-    return tuple(sorted(TEXTS.at(load_object(body), "topicList")))
+    return possible(TEXTS.at(load_object(body), "topicList"))
 
 
 def encode_topic_list(topics: Iterable[str], broker_address: str | None = None) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from orderly.config.arguments import check_flag
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, ProtocolError
 from orderly.foreign_text import hidden
 from orderly.listening.decoding import decoder
 from orderly.log import (
@@ -218,6 +218,18 @@ def test_a_long_key_is_cut_in_an_event_once_it_is_hashed():
         ("x" * 200, ["y" * 200]),
         (hidden("x" * 999), [hidden("y" * 999)]),
     ]
+
+
+def test_any_other_text_is_cut_too_in_a_field_a_list_and_a_traceback(plain_logging, caplog):
+    long = "n" * 100_000  # an error may quote what a server sent
+    get_logger("orderly.test").warning(
+        "a.b", error=long, topics=[long, "\x1b[2J"], exc_info=ProtocolError(long)
+    )
+    (record,) = caplog.records
+    assert len(record.getMessage()) < 5000
+    assert len(record.exc_text) < 5000
+    assert "100000 characters" in record.getMessage()
+    assert "\x1b" not in record.getMessage()
 
 
 def test_an_event_that_nobody_wants_does_not_import_structlog():

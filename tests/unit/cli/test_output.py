@@ -59,6 +59,15 @@ def test_columns_are_aligned_and_escapes_stripped():
     ]
 
 
+def test_a_long_text_does_not_make_each_line_of_the_table_as_long():
+    long = CommandOutput((Column("key"), Column("n", ColumnKind.COUNT)), [("k" * 10**6, 1)] * 3)
+    lines = table(long, Style()).splitlines()
+    assert max(map(len, lines)) < 1200
+    assert all("k…" in line for line in lines[1:])
+    # what a program reads is whole
+    assert of("csv", long).count("k") == 3 * 10**6 + 1
+
+
 def test_wide_has_all_columns_and_headings_can_be_left_out():
     assert table(LISTED, Style(), everything=True).splitlines()[0].endswith("WHY")
     assert table(LISTED, Style(headers=False), everything=True).splitlines() == [

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 import pytest
 
+from orderly.cli.commands import CODES
 from orderly.cli.root import run
 from orderly.cli.settings import CommonOptions, parse_settings, read_settings, settings_path
+from orderly.config import variables
 from orderly.config.settings_file import secret
 from orderly.errors import ConfigError
 from tests.support.snapshots import row, snapshot
@@ -180,8 +183,17 @@ def test_options_of_commands_come_from_the_same_places(monkeypatch, capsys, args
         ("[contexts.prod]\nnamesvr = 'a:1'", "contexts.prod.namesvr is not a setting"),
         ("[contexts.prod.namesrv]\na = 1", "must be a value, not a table"),
         ("backlog = 1", "backlog must be a table"),
+        ("[backlog.chek]\ncrit = '1'", "`orderly backlog chek` does not exist (did you mean"),
+        ("[contexts.prod.backlog.chek]", "[contexts.prod.backlog.chek] is for no command"),
+        ("[backlog.check.crit]", "[backlog.check.crit] is for no command"),
+        ("[bakclog.check]\ncrit = '1'", "bakclog is not a setting (did you mean backlog?)"),
+        ("[contex.prod]\nnamesrv = 'a:1'", "contex is not a setting (did you mean contexts?)"),
+        ("[skew.t]", "[skew.t] is for no command"),
         ("[broker]\nport = 1", "broker is not a setting"),
-        ("namesrv = 'a:1'\n[backlog.check]\nwran = '1'", "backlog.check has no option --wran"),
+        (
+            "namesrv = 'a:1'\n[backlog.check]\nwran = '1'",
+            "has no option --wran (did you mean --warn?)",
+        ),
         ("context = 'gone'\n[contexts.prod]", "no context 'gone'"),
         ("color = 'green'\nnamesrv = 'a:1'", "color must be one of"),
         ("connect_timeout = 'long'\nnamesrv = 'a:1'", "config.toml: connect_timeout must be"),
@@ -229,3 +241,51 @@ def test_values_are_never_part_of_an_error(tmp_path):
 def test_what_is_secret_is_known_by_its_name(name):
     assert secret(name)
     assert not secret("namesrv")
+
+
+def test_each_command_that_takes_defaults_may_have_a_table(tmp_path):
+    for words in CODES:
+        if words.partition(" ")[0] in ("broker", "context", "completion"):
+            continue
+        for where in ("", "contexts.prod."):
+            parse_settings(f"[{where}{words.replace(' ', '.')}]\nanything = 1", tmp_path)
+
+
+# --- variables that nobody reads ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("ORDERLY_NAMESERV", "did you mean ORDERLY_NAMESRV?"),
+        ("ORDERLY_BACKLOG_CHEK_CRIT", "did you mean ORDERLY_BACKLOG_CHECK_CRIT?"),
+        ("ORDERLY_BACKLOG_CHECK_CRTI", "did you mean ORDERLY_BACKLOG_CHECK_CRIT?"),
+        ("ORDERLY_CONCURENCY", "did you mean ORDERLY_CONCURRENCY?"),
+        ("ORDERLY_ZZZZ", "nothing reads it"),
+        ("ORDERLY_PARKING", "nothing reads it"),  # a field, but none that a text can set
+    ],
+)
+def test_a_variable_that_nobody_reads_is_warned_of(monkeypatch, capsys, variable, hint):
+    variables._warn.cache_clear()
+    monkeypatch.setenv(variable, "7")
+    with world(snapshot(row())):
+        assert run(["backlog", "check", "*"]) == 0
+    err = capsys.readouterr().err
+    assert variable in err
+    assert hint in err
+
+
+def test_no_other_variable_is(monkeypatch, capsys):
+    variables._warn.cache_clear()
+    names = ("CONCURRENCY", "SEND_TIMEOUT", "CACHE", "SKEW_TOP", "BACKLOG_CHECK_CRIT", "TEST_X",
+             "EXPORTER_PORT", "EXPORTER_SERVICE_HOST", "EXPORTER_PORT_9118_TCP_ADDR")  # fmt: skip
+    for name in names:
+        monkeypatch.setenv(f"ORDERLY_{name}", "7")
+    with world(snapshot(row())):
+        run(["backlog", "check", "*"])
+    assert "ORDERLY_" not in capsys.readouterr().err
+
+
+def test_the_page_lists_each_variable_that_is_no_field():
+    page = Path("docs/reference/configuration.md").read_text()
+    assert [name for name in variables.OTHERS if f"`{name}`" not in page] == []

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from orderly.config import ClientConfig
+from orderly.cli.commands import COMMANDS
+from orderly.config import ClientConfig, ConsumerConfig, variables
 from orderly.config import settings_file as module
 from orderly.errors import ConfigError
 
@@ -168,3 +169,41 @@ def test_a_file_of_another_users_is_warned_of(file, caplog, monkeypatch, owner, 
 def test_the_owners_own_group_is_nobody_else(group, others):
     status = os.stat_result((0o100664, 0, 0, 1, 1000, group, 0, 0, 0, 0))
     assert module._others_write(status) is others
+
+
+@pytest.mark.parametrize(
+    ("variable", "warns"),
+    [
+        ("ORDERLY_CONCURENCY", True),
+        ("ORDERLY_NAMESERV", True),
+        ("ORDERLY_CONCURRENCY", False),
+        ("ORDERLY_BACKLOG_CHECK_CRIT", False),  # of a command
+        ("ORDERLY_WAREHOUSE", False),  # a program's own
+        ("CONCURENCY", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        ConsumerConfig.from_env,
+        lambda env: ClientConfig.from_settings(env=env, namesrv="a:1"),
+    ],
+)
+def test_a_variable_that_is_named_almost_like_a_setting_is_warned_of_once(
+    caplog, read, variable, warns
+):
+    variables._warn.cache_clear()
+    for _ in range(2):
+        read({variable: "7"})
+    assert [variable in each.getMessage() for each in caplog.records] == [True] * warns
+
+
+def test_a_programs_file_may_have_tables_of_commands_but_no_misspelt_contexts(tmp_path):
+    file = tmp_path / "config.toml"
+    for command in COMMANDS:
+        if command != "context":
+            file.write_text(f"namesrv = 'a:1'\n[{command}.x]\ny = 1")
+            assert ClientConfig.from_settings(file, env={}).namesrv == "a:1"
+    file.write_text("[contex.prod]\nnamesrv = 'a:1'")
+    with pytest.raises(ConfigError, match="did you mean contexts"):
+        ClientConfig.from_settings(file, env={})

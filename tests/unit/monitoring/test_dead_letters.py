@@ -1,16 +1,26 @@
 """Dead letters: what each says of itself, and what becomes of them when they are sent again."""
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
 from orderly import Ack, ConsumerConfig, Message, OrderlyConsumer
 from orderly import DeadLetter as Reject
-from orderly.errors import ConfigError, NoPermission, TopicNotFound, UndecodableBody
+from orderly.client.broker import PullQuery
+from orderly.errors import (
+    ConfigError,
+    NoPermission,
+    OrderlyError,
+    TopicNotFound,
+    UndecodableBody,
+)
 from orderly.model import MessageQueue, Permission
+from orderly.monitoring import dead_letters as module
 from orderly.monitoring.dead_letters import DeadLetter, DeadLetters, _as_first_stored
 from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.heartbeat import Subscription
 from orderly.testing import Fail, Fault
 from tests.support.messages import message
 from tests.support.waiting import eventually, patient_client, patient_producer
@@ -193,3 +203,59 @@ def test_one_that_can_be_read_by_now_is_sent_again_without_a_trace():
     """The extra that reads it was installed since."""
     found = _as_first_stored(replace(message(0), properties={"ORDERLY_UNREAD": "257", "a": "b"}))
     assert DeadLetter(found).again("orders") == Message("orders", b"body", properties={"a": "b"})
+
+
+# --- more than there is memory for ----------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_listed_without_its_body_and_sent_again_with_it(
+    client, letters, monkeypatch
+):
+    one = letters[0].message.held_size
+    monkeypatch.setattr(module, "MOST_HELD", 2 * one)
+    few = DeadLetters(client, "shipping").list()
+    assert [letter.left_out for letter in few] == [False, False, True, True]
+    for letter, whole in zip(few, letters, strict=True):
+        found, full = letter.message, whole.message
+        assert (letter.topic, letter.message_id) == (whole.topic, whole.message_id)
+        assert (found.queue_offset, found.sharding_key) == (full.queue_offset, full.sharding_key)
+        assert (found.store_time, found.tags) == (full.store_time, full.tags)
+    with pytest.raises(UndecodableBody, match="left out"):
+        few[2].again("orders")
+    done = replayed(client, few)
+    assert [outcome.error for outcome in done] == [None] * 4
+    for outcome, whole in zip(done, letters, strict=True):
+        queue, at = outcome.result.queue, outcome.result.queue_offset
+        (stored,) = client.brokers.pull_now(
+            PullQuery("any", queue, at, 1, Subscription(queue.topic), suspend=0)
+        ).messages
+        assert (stored.body, stored.properties["p"]) == (whole.message.body, "1")
+
+
+def test_one_that_is_gone_by_then_is_a_failure_of_its_own(client, letters, monkeypatch):
+    monkeypatch.setattr(module, "MOST_HELD", 0)
+    few = DeadLetters(client, "shipping").list()
+    gone = replace(few[0], message=few[0].message.changed(queue_offset=99))
+    done = replayed(client, [gone, few[1]])
+    assert [type(outcome.error) for outcome in done] == [OrderlyError, type(None)]
+
+
+def test_large_ones_take_bounded_memory(client, orderly_fake):
+    size, count = 12 << 20, 32
+    orderly_fake.create_topic("%DLQ%big", queues=1)
+    with patient_producer(
+        orderly_fake.namesrv, max_message_size=size, compress_above=1
+    ) as producer:
+        for number in range(count):
+            producer.send(Message("%DLQ%big", bytes(size - 1) + b"%c" % number, "k"))
+    dead = DeadLetters(client, "big")
+    tracemalloc.start()
+    try:
+        assert [letter.message.body[-1] for letter in dead.each()] == list(range(count))
+        streamed = tracemalloc.get_traced_memory()[1]
+        assert len(dead.list()) == count
+        listed = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert streamed < 130 << 20  # what one pull may unpack, and one body more
+    assert listed < 200 << 20  # of 384

@@ -167,6 +167,31 @@ def test_keys_with_something_unfinished_are_bounded(monkeypatch):
     assert window.reopens(1)
 
 
+def test_long_keys_that_wait_without_bodies_are_bounded_by_the_bytes_of_the_queue():
+    lanes = Lanes(bounded=True)
+    window = Window(lanes, SPAN)
+    lanes.limit(4, 100_000)
+    for offset in range(3):
+        assert window.limit(1) is None
+        lanes.put([message(offset)], [str(offset) * 40_000])
+        batch = lanes.take(1, 1.0)
+        lanes.finish(batch, Disposition.PUT_BACK, wake_at=10.0 + offset)
+    assert not lanes.crowded(), "bodies that are pulled again have room"
+    assert (window.full(1), window.limit(1)) == (True, Limit.KEY_BYTES)
+    lanes.wake(100.0)
+    for _ in range(3):
+        if (at := lanes.refill_from) is not None:
+            lanes.refill(at, [message(at)], at + 1)
+        lanes.finish(lanes.take(1, 100.0), Disposition.COMMIT)
+    assert (len(lanes), lanes.long_keys, window.limit(1)) == (0, 0, None)
+
+
+def test_of_short_keys_only_the_number_counts():
+    lanes = Lanes(bounded=True)
+    lanes.put([message(offset) for offset in range(300)], [f"key-{n}" for n in range(300)])
+    assert lanes.long_keys == 0
+
+
 @pytest.mark.parametrize(
     ("cached", "taken", "span", "reopens"),
     [

@@ -46,7 +46,7 @@ def world(letters=LETTERS, failing=None, foreign=(), interrupted=None):
             else:
                 yield Replayed(each, SENT, None)
 
-    group = mock.Mock(list=lambda: letters, plan=plan, replay=replay)
+    group = mock.Mock(list=lambda: letters, each=lambda: iter(letters), plan=plan, replay=replay)
     with client_is(None), mock.patch.object(module, "DeadLetters", return_value=group):
         yield asked
 
