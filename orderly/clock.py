@@ -32,7 +32,7 @@ class AwakeClock:
         # that do not count, and until when that is so without another look.
         self._seen = 0.0, float("-inf")
         self._lock = threading.Lock()
-        self._started = False
+        self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def now(self) -> float:
@@ -52,11 +52,14 @@ class AwakeClock:
         with self._lock:
             self._closed.set()
             self._seen = self._time.lost, float("inf")
+            thread = self._thread
+        if thread is not None:
+            thread.join()  # it waits for nothing but that
 
     def _look(self) -> float:
         with self._lock:
             moment = now()
-            if not self._started:
+            if self._thread is None:
                 self._start(moment)
             elif not self._closed.is_set():
                 self._time.look(moment)
@@ -64,11 +67,12 @@ class AwakeClock:
             return moment - self._time.lost
 
     def _start(self, moment: float) -> None:
+        thread = threading.Thread(target=self._run, name="orderly-awake", daemon=True)
         try:
-            threading.Thread(target=self._run, name="orderly-awake", daemon=True).start()
+            thread.start()
         except RuntimeError:  # the system has no more threads: until it has, every second counts
             return
-        self._started, self._time = True, AwakeTime(moment)
+        self._thread, self._time = thread, AwakeTime(moment)
 
     def _run(self) -> None:
         while not self._closed.wait(TICK):

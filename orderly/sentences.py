@@ -90,6 +90,8 @@ SENTENCES: Mapping[str, str] = {
     "queue.released": "the queue is released and its offset saved",
     "queue.left_locked": "the consumer closed while a handler runs; the queue stays locked until"
     " the handler ends",
+    "queue.left_behind": "the consumer closed, but the queue's broker did not answer: the queue can"
+    " stay locked for 60 s, and what was done from {saved} on can come again",
     "lock.lost": "the lock of the queue is lost; another member can have it",
     "lock.not_renewed": "locks were not renewed; it is tried again",
     "lock.not_taken": "locks were not taken; it is tried again",

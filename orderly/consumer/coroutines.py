@@ -272,19 +272,14 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run what blocks on a thread, to its end even if the task is cancelled meanwhile.
+    """Run what blocks on a thread, to its end.
 
-    A thread's work cannot be taken back. It is not one of the loop's executor: the user's handlers
-    would have to do without while a broker is silent.
+    It is not one of the loop's executor: the user's handlers would have to do without while a
+    broker is silent.
     """
-    work = partial(copy_context().run, function, *args, **kwargs)
-    working = in_thread_of_its_own(work, "orderly-aside-run")
-    try:
-        return await asyncio.shield(working)
-    finally:
-        while not working.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([working])
+    return await to_its_end(
+        partial(copy_context().run, function, *args, **kwargs), "orderly-aside-run"
+    )
 
 
 # --- blocking steps of an asyncio program's consumer ----------------------------------------------
@@ -312,3 +307,19 @@ def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return asyncio.wrap_future(outcome)
+
+
+async def to_its_end(function: Callable[[], T], name: str) -> T:
+    """Run `function` on a new thread; returns, or is cancelled, only once it has ended.
+
+    A thread's work cannot be taken back: whoever cancels the task waits for it, however often it
+    is cancelled. So `function` must end by itself.
+    """
+    working = in_thread_of_its_own(function, name)
+    try:
+        return await asyncio.shield(working)
+    finally:
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([working])
+        working.exception()  # seen, also where the task was cancelled meanwhile

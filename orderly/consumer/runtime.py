@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 
 _RELEASE_RETRY = 0.5  # seconds between attempts to hand queues on while closing
+BROKERS_PATIENCE = 5.0  # seconds of a close in which no handler runs and no broker takes a queue
 _LAST_SAVES = 1.0  # seconds after the deadline of a close in which offsets are still saved
 
 
@@ -183,21 +184,30 @@ class ConsumerRuntime:
     def wind_down(self, seconds: float) -> bool:
         """Release every queue; returns whether that was done within `seconds`.
 
-        Where it was not, the offset is saved at least: the process may end with the handler. That
-        takes a second more, and a request's time-out where a broker hangs.
+        Where handlers still run then, the offsets are saved at least: the process may end with
+        them. That takes a second more, and a request's time-out where a broker hangs. Once nothing
+        of the program is left to wait for, brokers have `BROKERS_PATIENCE` to take the queues back.
         """
-        deadline = now() + seconds
+        clock = self._session.client.awake
+        begun = moved = clock.now()
         self._session.closing = True
         self._puller.close()
+        left, count = seconds, -1
         while True:
             ended = self._rounds_ended()
-            if self._released(deadline) and ended:
+            if self._released(now() + left) and ended:
                 return True
-            left = deadline - now()
-            if left <= 0:
-                self._saver.save_all(now() + _LAST_SAVES)
-                return False
+            moment, before, count = clock.now(), count, len(self._session.held())
+            if count != before or self._session.busy():
+                moved = moment
+            left = begun + seconds - moment
+            silent = moment - moved >= BROKERS_PATIENCE and count > 0
+            if silent or left <= 0:
+                break
             self._attention.wait(min(left, _RELEASE_RETRY))
+        if not silent:
+            self._saver.save_all(now() + _LAST_SAVES)
+        return False
 
     def _rounds_ended(self) -> bool:
         """Whether no round runs any more but the one whose hook is closing the consumer."""
@@ -214,8 +224,9 @@ class ConsumerRuntime:
         self.engine.close()
         for loop in self._periodics:
             loop.stop()
+        last = now() + self._session.client.config.request_timeout
         for part in (self._keeper, self._saver, self._taker, self.releaser):
-            part.steps.wait(self._session.client.config.request_timeout)
+            part.steps.wait(last - now())
 
     def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
@@ -296,6 +307,7 @@ class Lifecycle:
         self._owned = owned
         self._processes = processes
         self._registered = False
+        self._being_closed = False
         self._closed = threading.Event()
 
     def require(self, *states: State) -> None:
@@ -427,26 +439,39 @@ class Lifecycle:
                 "close() would wait for handlers of this thread's event loop: await aclose()"
             )
         with self.lock:
-            if self.state in (State.CLOSING, State.CLOSED):
+            if self.state is State.CLOSED or self._being_closed:
                 return
-            running = self.state is State.RUNNING
+            self._being_closed = True
+            running = self.state in (State.RUNNING, State.CLOSING)
             self.state = State.CLOSING
-        # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
-        if not running or self._wound_down():
-            self._stop_parts()
-        else:
-            self._outlive()
-        self._session.outlook = {}  # what nobody looks after any more is not explained either
-        self.state = State.CLOSED
-        if running:
-            self._session.log.info("consumer.closed")
-        self._closed.set()
+        try:
+            # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
+            if not running or self._wound_down():
+                self._stop_parts()
+            else:
+                self._outlive()
+            self._session.outlook = {}  # what nobody looks after any more is not explained either
+            self.state = State.CLOSED
+            if running:
+                self._session.log.info("consumer.closed")
+        finally:
+            self._being_closed = False  # where it was interrupted, the next one goes on with it
+            if self.state is State.CLOSED:
+                self._closed.set()
+
+    def close_fully(self) -> None:
+        """Close; while another thread does so already, wait for it."""
+        if self._session.client.connections.foreign:
+            return
+        self.close()
+        while not self._closed.wait(LOOK):
+            self.close()  # again only if the other one was interrupted
 
     def _wound_down(self) -> bool:
         """Release every queue; worker processes that run at the deadline are killed for it."""
         if self._runtime.wind_down(self._session.config.close_timeout):
             return True
-        if self._processes is None:
+        if self._processes is None or not self._session.busy():
             return False
         self._processes.kill()
         return self._runtime.wind_down(_AFTER_KILL)
@@ -482,21 +507,20 @@ class Lifecycle:
             thread.join()
 
     def end(self, received: signal.Signals) -> None:
-        """Close; while another thread does so already, wait for it."""
-        if self._session.client.connections.foreign:
-            return
+        """Close because of a signal, or wait for who does so already."""
         if self.state is State.RUNNING:
             self._session.log.info("consumer.told_to_end", signal=received.name)
-        self.close()
-        self._closed.wait()
+        self.close_fully()
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
         for held in self._session.held():
-            held.log.error(
-                "queue.left_locked",
-                **longest_handler(held),
-            )
+            if held.busy:
+                held.log.error("queue.left_locked", **longest_handler(held))
+            else:
+                saved, offset = held.owned.fence.written, held.owned.offset
+                error = held.release_error or "it has not answered yet"
+                held.log.error("queue.left_behind", saved=saved, offset=offset, error=error)
         self._leave()
         name = f"orderly-closing-{self._session.group}"
         threading.Thread(target=self._end_later, name=name, daemon=True).start()

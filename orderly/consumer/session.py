@@ -180,6 +180,7 @@ class HeldQueue:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
+        release_error: why its last release failed, or None.
         to_park: keys that operators want parked; see `KeyToPark`.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
@@ -208,6 +209,7 @@ class HeldQueue:
     left_at: float | None = None
     overdue: bool = False
     failed_releases: int = 0
+    release_error: str | None = None
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     to_park: dict[Hashable, KeyToPark] = field(default_factory=dict)
@@ -230,6 +232,11 @@ class HeldQueue:
     def queue(self) -> MessageQueue:
         """Which queue."""
         return self.owned.queue
+
+    @property
+    def busy(self) -> bool:
+        """Whether the program has work in hand for it: a handler, or its hook "assigned"."""
+        return not self.owned.idle or (self.introduced and not self.announced)
 
     def sets_aside(self, key: Hashable) -> bool:
         """Whether messages of a key go to the park queue, and not to the handler."""
@@ -407,6 +414,10 @@ class Session:
         """A snapshot of the queues held, sorted."""
         with self._lock:
             return sorted(self._held.values(), key=lambda held: held.queue)
+
+    def busy(self) -> bool:
+        """Whether the program has work in hand for one of them."""
+        return any(held.busy for held in self.held())
 
 
 # --- log context ----------------------------------------------------------------------------------
