@@ -13,7 +13,7 @@ WAITING := -n $(or $(JOBS),4) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose test-proxy faults chaos test-native test-compiled simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist wheels sbom interpreters jars clean
+.PHONY: help demo test test-all test-nightly unit check lint test-spark test-members test-versions test-fake test-container test-compose test-proxy faults chaos test-native test-compiled test-bare readme-bare simulate mutants kill-rounds soak fuzz nightly offline-image dashboards format bench lock docs docs-serve pictures dist wheels sbom interpreters jars clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,17 +21,18 @@ help:  ## Show this list
 demo: $(DEMO)  ## See ordered messaging work on a real broker with real flights
 	@$(BIN)/orderly demo $(ARGS)
 
+# One part that fails does not keep the other from running.
+BOTH = @failed=0; $(BIN)/pytest $(1) --ignore=tests/spark $(2) $(ARGS) || failed=$$?; \
+  $(BIN)/pytest tests/spark $(2) $(ARGS) || failed=$$?; exit $$failed
+
 test: $(READY)  ## Run the tests; a real broker is downloaded and started for them
-	@$(BIN)/pytest $(WAITING) --ignore=tests/spark $(ARGS)
-	@$(BIN)/pytest tests/spark $(ARGS)
+	$(call BOTH,$(WAITING))
 
 test-all: $(READY)  ## Run all tests, also those marked nightly
-	@$(BIN)/pytest $(WAITING) --ignore=tests/spark --nightly=with $(ARGS)
-	@$(BIN)/pytest tests/spark --nightly=with $(ARGS)
+	$(call BOTH,$(WAITING),--nightly=with)
 
 test-nightly: $(READY)  ## Run only the nightly tests: they are long, and a faster test checks the same promise
-	@$(BIN)/pytest $(COMPUTING) --ignore=tests/spark --nightly=only $(ARGS)
-	@$(BIN)/pytest tests/spark --nightly=only $(ARGS)
+	$(call BOTH,$(COMPUTING),--nightly=only)
 
 test-spark: $(READY)  ## Run the tests with Spark (needs Java 17+)
 	@$(BIN)/pytest tests/spark $(ARGS)
@@ -89,6 +90,12 @@ test-native: $(READY)  ## Run the native driver's tests (ORDERLY_LIBROCKETMQ: on
 test-compiled: $(READY)  ## Build a platform wheel and run contracts, behaviour on the fake and a comparison with the sources on it (needs a C compiler)
 	@$(BIN)/python .ci/wheels.py --try $(ARGS)
 
+test-bare: $(READY)  ## Run tests that use programs of the machine without these: they are left out, the others pass
+	@$(BIN)/python .ci/bare.py $(COMPUTING) $(ARGS)
+
+readme-bare:  ## Run the README's two commands in a container that has only Python and make (needs root, Docker)
+	@docker/offline/bare.sh $(if $(ARGS),"$(ARGS)")
+
 simulate: $(READY)  ## Run 10,000 drawn histories of a cluster under virtual time (ARGS="--seeds 1000 --known", "--mutations")
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
@@ -126,7 +133,7 @@ COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --
   --no-header --quiet
 EXTRAS := cli embedded demo monitoring testing native otel otlp once redis speed
 
-lock: | $(VENV)  ## Renew the lock files (pinned versions with hashes): what users install, PySpark, tools
+lock: $(TOOLS)  ## Renew the lock files (pinned versions with hashes): what users install, PySpark, tools
 	@$(BIN)/$(COMPILE) pyproject.toml $(EXTRAS:%=--extra %) --group build --output-file requirements.lock
 	@$(BIN)/$(COMPILE) pyproject.toml --extra spark --constraint requirements.lock \
 	  --output-file requirements-spark.lock
@@ -160,10 +167,6 @@ jars: $(READY)  ## Renew the list of the broker's jars from docker/pom.xml (need
 
 clean:  ## Remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
-
-$(VENV):
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check uv
 
 # Exactly the locked packages, checked against their hashes; then this checkout, editable.
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check

@@ -14,6 +14,7 @@ import statistics
 
 from benchmarks.poison_scenarios import CORPUS
 from benchmarks.poison_simulation import Simulation, Trouble
+from orderly.errors import UndecodableBody
 from orderly.ordering.backoff import doubled
 from orderly.ordering.fingerprint import fingerprint
 from orderly.ordering.poison import FailureKind, Finding, Verdicts
@@ -24,14 +25,19 @@ PROBE = 1  # messages an outage may park
 class ControlGroup:
     """Ours. `failed` returns the seconds to wait, None: park it."""
 
+    parks = False
+
     def __init__(self, scenario):
         self.scenario, self.verdicts = scenario, Verdicts()
         self.admit, self.succeeded = self.verdicts.admit, self.verdicts.succeeded
         self.forget = self.verdicts.forget
 
     def failed(self, key, offset, error, now):
-        digest = fingerprint(error).digest
-        verdict = self.verdicts.failed(key, offset, digest, self._kind(error), now)
+        if isinstance(error, UndecodableBody):
+            verdict = self.verdicts.unreadable(key, 1, now)
+        else:
+            digest, kind = fingerprint(error).digest, self._kind(error)
+            verdict = self.verdicts.failed(key, offset, digest, kind, now, parks=self.parks)
         return None if verdict.finding is Finding.POISON else verdict.wait
 
     def _kind(self, error):
@@ -42,6 +48,12 @@ class ControlGroup:
             if isinstance(error, self.scenario.transient)
             else FailureKind.ORDINARY
         )
+
+
+class NamedParked(ControlGroup):
+    """Ours where `on_error` says park_key of the fatal classes, and not a policy that is final."""
+
+    parks = True
 
 
 class Attempts:
@@ -86,6 +98,7 @@ class Classes(Attempts):
 
 RULES = {
     "control group": ControlGroup,
+    "named parked": NamedParked,
     "17 attempts": Attempts,
     "8 attempts": FewAttempts,
     "class": Classes,

@@ -8,6 +8,8 @@ import errno
 import json
 import socket
 
+from orderly.errors import UndecodableBody
+
 
 class BadPayload(Exception):
     """What a careful handler raises by itself."""
@@ -39,6 +41,10 @@ def bad_json(message, draw):
 
 def missing_field(message, draw):
     return {f"amount-{message.offset}": 1}["amount"]
+
+
+def undecodable(message, draw):
+    raise UndecodableBody(f"message {message.offset} is no JSON")
 
 
 def bad_value(message, draw):

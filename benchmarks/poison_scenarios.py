@@ -75,8 +75,17 @@ SEVERAL = [
     Scenario("twenty bad payloads at once", (Bad(f.bad_value, tuple(range(20)), held=True),)),
     Scenario(
         "twenty of a named class at once",
-        (Bad(f.bad_value, tuple(range(20)), held=True),),
+        (Bad(f.bad_value, tuple(range(20)), budget=PATIENT, held=True),),
+        seconds=1_500,
         fatal=NAMED,
+    ),
+    Scenario(
+        "twenty bodies that cannot be decoded at once",
+        (Bad(f.undecodable, tuple(range(20)), budget=PROMPT),),
+    ),
+    Scenario(
+        "bodies that cannot be decoded in a dead database",
+        (Bad(f.undecodable, tuple(range(5)), 200, budget=PROMPT), down(f.dead_database)),
     ),
 ]
 

@@ -13,6 +13,7 @@ on meanwhile.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from operator import itemgetter
 
 TICK = 0.5  # seconds between two looks at most, while the process runs
@@ -21,44 +22,48 @@ _CATCHING_UP = 1.0  # seconds after a standstill that do not count either: what 
 _REMEMBERED = 256  # standstills
 
 
+@dataclass(frozen=True, slots=True)
 class AwakeTime:
     """Finds standstills, by looks at a clock that come regularly while the process runs.
 
     A look that comes late shows one. Whatever the machine does, awake time goes on, by a tick a
     look at least: where every look is late, deadlines pass later, but they pass.
 
-    Args:
-        now: seconds.
+    Attributes:
+        looked_at: when the last look was (seconds).
+        standstills: when each of them ended, the seconds that do not count from then on, and the
+            awake time at which it stood.
+        caught_up: the last time (of awake time) that seconds for it were given.
     """
 
-    def __init__(self, now: float) -> None:
-        self._looked_at = now
-        # When each standstill ended, and the seconds that do not count from then on.
-        self._standstills = [(float("-inf"), 0.0)]
-        self._caught_up = float("-inf")  # the last time that seconds for it were given
+    looked_at: float
+    standstills: tuple[tuple[float, float, float], ...] = ((float("-inf"), 0.0, float("-inf")),)
+    caught_up: float = float("-inf")
 
-    def look(self, now: float) -> None:
-        """Note that the process runs."""
-        passed = now - self._looked_at
-        self._looked_at = max(now, self._looked_at)
+    def looked(self, now: float) -> AwakeTime:
+        """What is known after a look at `now`."""
+        passed = now - self.looked_at
         if passed <= TICK + LATE:
-            return
-        lost = self.lost + passed - TICK
-        if now - lost >= self._caught_up + 2 * _CATCHING_UP:  # else time could stand for ever
+            return AwakeTime(max(now, self.looked_at), self.standstills, self.caught_up)
+        stood_at = self.looked_at + TICK - self.lost
+        lost, caught_up = self.lost + passed - TICK, self.caught_up
+        if now - lost >= caught_up + 2 * _CATCHING_UP:  # else time could stand for ever
             lost += _CATCHING_UP
-            self._caught_up = now - lost
-        self._standstills.append((now, lost))
-        del self._standstills[1:-_REMEMBERED]
+            caught_up = now - lost
+        kept = self.standstills[:1] + self.standstills[1:][1 - _REMEMBERED :]
+        return AwakeTime(now, (*kept, (now, lost, stood_at)), caught_up)
 
     @property
     def lost(self) -> float:
         """Seconds that do not count until now."""
-        return self._standstills[-1][1]
+        return self.standstills[-1][1]
 
     def at(self, moment: float) -> float:
         """The awake time at a moment: seconds since no moment in particular.
 
         Right after a standstill it is up to a second less than right before it.
         """
-        place = bisect_right(self._standstills, moment, key=itemgetter(0))
-        return moment - self._standstills[place - 1][1]
+        place = bisect_right(self.standstills, moment, key=itemgetter(0))
+        awake = moment - self.standstills[place - 1][1]
+        # What went on before the next look noticed the end of a standstill is in it.
+        return min(awake, self.standstills[place][2]) if place < len(self.standstills) else awake

@@ -21,59 +21,61 @@ def now() -> float:
 
 
 class AwakeClock:
-    """The time in which this process ran, until `close`. Thread-safe.
+    """The time in which this process ran, until `close`. Thread-safe, without a lock.
 
-    A thread looks at the clock regularly; it begins when the clock is first asked.
+    A thread looks at the clock regularly; it begins when the clock is first asked. Whoever asks
+    before it has looked after a standstill sees what it is going to see.
     """
 
     def __init__(self) -> None:
-        self._time = AwakeTime(now())
-        # Together, so that a reader that stood still between two steps is not misled: the seconds
-        # that do not count, and until when that is so without another look.
-        self._seen = 0.0, float("-inf")
-        self._lock = threading.Lock()
+        self._time = AwakeTime(now())  # replaced by the thread alone
+        self._looks = False  # whether the thread does
+        self._begins = [self._run]  # who takes it out begins the thread
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def now(self) -> float:
         """Seconds of awake time. It can go back by a second, after a standstill."""
-        lost, sure_until = self._seen
         moment = now()
-        return moment - lost if moment < sure_until else self._look()
+        return moment - self._at(moment).lost
 
     def since(self, moment: float) -> float:
         """Seconds of awake time since a moment of the clock of leases."""
-        awake = self.now()
-        with self._lock:
-            return max(0.0, awake - self._time.at(moment))
+        at = now()
+        time = self._at(at)
+        return max(0.0, at - time.lost - time.at(moment))
 
     def close(self) -> None:
         """End the thread; from then on every second counts. Idempotent."""
-        with self._lock:
-            self._closed.set()
-            self._seen = self._time.lost, float("inf")
-            thread = self._thread
-        if thread is not None:
-            thread.join()  # it waits for nothing but that
+        self._begins.clear()
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
 
-    def _look(self) -> float:
-        with self._lock:
-            moment = now()
-            if self._thread is None:
-                self._start(moment)
-            elif not self._closed.is_set():
-                self._time.look(moment)
-                self._seen = self._time.lost, moment + TICK + LATE
-            return moment - self._time.lost
+    def _at(self, moment: float) -> AwakeTime:
+        if self._looks:
+            time = self._time
+            return time if moment - time.looked_at <= TICK + LATE else time.looked(moment)
+        if self._begins:
+            self._begin(moment)
+        return self._time
 
-    def _start(self, moment: float) -> None:
-        thread = threading.Thread(target=self._run, name="orderly-awake", daemon=True)
+    def _begin(self, moment: float) -> None:
+        try:
+            run = self._begins.pop()
+        except IndexError:  # another thread does it
+            return
+        self._time, self._looks = AwakeTime(moment), True
+        thread = threading.Thread(target=run, name="orderly-awake", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the system has no more threads: until it has, every second counts
+            self._looks = False
+            self._begins.append(run)
             return
-        self._thread, self._time = thread, AwakeTime(moment)
+        self._thread = thread
 
     def _run(self) -> None:
         while not self._closed.wait(TICK):
-            self._look()
+            self._time = self._time.looked(now())
+        self._time, self._looks = self._time.looked(now()), False

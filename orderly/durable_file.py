@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -46,12 +47,15 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     After an error `path` is as it was. Several may be written at a time: the last one stays.
 
     Args:
-        path: need not be there; a link is replaced itself.
+        path: need not be there; a link is replaced itself, so that nobody chooses by one what is
+            overwritten.
         mode: as of `synced`; that of the file before is not kept.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written, or is a device.
     """
+    if is_device(path):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     part = path.with_name(f".orderly-{secrets.token_hex(8)}.new")
     try:
         with synced(part, mode) as file:
@@ -62,6 +66,12 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
             part.unlink()
         raise
     sync_folder(path.parent)
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is a device, a pipe, or the system's name for one: never to be replaced."""
+    of_system = path.is_symlink() and path.absolute().parts[1:2] in {("dev",), ("proc",)}
+    return of_system or (path.exists() and not path.is_file())
 
 
 def sync_folder(folder: Path) -> None:
@@ -87,14 +97,15 @@ def hold(path: Path, refusal: OrderlyError) -> TextIO:
     would let two others each lock a file of that name.
 
     Args:
-        path: made if it is not there; its folder must be.
+        path: made if it is not there; its folder must be. A link is not followed.
         refusal: raised if somebody holds it; says what is in use, and what to do.
 
     Raises:
         OrderlyError: `refusal`.
-        OSError: the file cannot be opened, or its file system has no locks.
+        OSError: the file cannot be opened, is a link, or its file system has no locks.
     """
-    file = path.open("a")
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    file = os.fdopen(os.open(path, flags, FOR_ALL), "a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -7,6 +7,7 @@ a log, marks that turn text around; or be somebody's personal data.
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from hashlib import sha256
 
@@ -24,6 +25,11 @@ def _shown(character: str) -> str:
     if unicodedata.category(character) not in _UNSEEN:
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def shell_word(text: str) -> str:
+    """`text` as one word of a command to copy; a shell runs nothing of it, whatever it holds."""
+    return shlex.quote(escaped(text))
 
 
 def key_digest(key: str | int) -> str:

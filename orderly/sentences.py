@@ -73,12 +73,12 @@ SENTENCES: Mapping[str, str] = {
     "poison_policy.failed": "on_poison failed to choose an outcome; the message blocks",
     # queues
     "queue.assigned": "this member has the queue, from offset {start} on",
-    "queue.begins_behind": "no former owner of the queue is known, so the group begins at {start},"
-    " as consume_from says; earlier messages, from {minimum} on, are not consumed",
-    "queue.start_unknown": "the queue's offset was not read; it is tried again",
+    "queue.begins_behind": "no broker has an offset of the group in this topic, so it begins at"
+    " {start}, as consume_from says; earlier messages, from {minimum} on, are not consumed",
+    "queue.start_unknown": "it is not known where the queue begins; it is tried again",
     "queue.suspended": "the queue waits {seconds} s",
     "queue.full": "the cache is full of messages that are not committed",
-    "queue.span_reached": "the queue waits for one key that is {span} offsets behind the others",
+    "queue.span_reached": "nothing more of the queue is pulled: {limit}",
     "queue.given_up": "the queue is given up",
     "queue.release_waits": "the queue is released when its handler ends, which has been running"
     " for {handler_running_seconds} s",
@@ -106,7 +106,8 @@ SENTENCES: Mapping[str, str] = {
     "offset.save_refused": "the offset was not saved; the next owner gets some messages again",
     "offset.set_by_hand": "the program set the offset to {seek_to}",
     "offset.reset_by_broker": "an operator reset the offset to {reset_to}",
-    "offset.illegal": "the broker does not have offset {refused}; the queue goes on at {correct}",
+    "offset.illegal": "the broker does not read on at {refused} (an operator reset the offset, or"
+    " messages are gone); the queue goes on at {correct}",
     "offset.illegal_for_former_owner": "the offset was reset to {correct} after the release",
     "offset.set_by_another": "the committed offset was changed from outside to {start}",
     "offset_file.damaged": "the offset file {file} is damaged; its backup is used",
@@ -136,12 +137,17 @@ SENTENCES: Mapping[str, str] = {
     "group.foreign_changed": "members of a group without a member here changed",
     "member.order_unknown": "member {member} does not say how it keeps order",
     "member.not_listed": "the broker does not list this member for {subscribed}",
+    "engine.stands": "no handler call has begun for {seconds} s although there is room for it:"
+    " {why}; this member gives its queues up",
+    "engine.goes_on": "handlers are called again after {seconds} s; this member takes queues again",
+    "engine.gone": "no handler can be called any more: {why}; the consumer closes",
+    "topic.not_readable": "no queue of {subscribed} may be read, so no member gets any",
     "member.idle": "this member gets no queue of {subscribed}: the group has {members} members,"
     " and fewer queues",
     "member.not_unregistered": "the broker {address} did not learn that this member ended",
     "rebalance.failed": "the queues of {subscribed} were not divided; it is tried again",
     "circuit.opened": "an outage: keys with the same failure wait, and no message is given up"
-    " (fingerprint {fingerprint}; -: all keys)",
+    " (fingerprint {fingerprint}; -: most keys fail, so others are tried at a limited rate)",
     "circuit.closed": "the outage is over",
     # sending
     "send.attempt_failed": "a send failed; it is repeated",
@@ -211,6 +217,7 @@ def sentence(event: Mapping[str, Any]) -> str:
     text = SENTENCES[name].format_map(fields) if name in SENTENCES else name
     left = [each for each in _CAUSES if each in fields and each not in fields.used]
     why = f": {fields[left[0]]}" if left else ""
+    why += f"; it is not given up yet: {fields['not_yet']}" if "not_yet" in fields else ""
     hint = f"; {fields['hint']}" if "hint" in fields else ""
     return f"{text}{why}{hint} ({', '.join((*_where(fields), name))})"
 

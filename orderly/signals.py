@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from weakref import WeakSet
 
 LOOK = 0.2  # seconds between two looks
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
@@ -37,28 +38,38 @@ def heard(wanted: bool = True) -> Iterator[Noted]:
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    _NOTES.enter()
+    listener = _Listener()
     try:
+        _NOTES.enter(listener)
         yield _NOTES.first
     finally:
-        _NOTES.leave()
+        _NOTES.leave(listener)
+
+
+class _Listener:
+    """Somebody who waits."""
 
 
 class _Notes:
-    """The process's. Used by the main thread alone; only `first` is read by others, too."""
+    """The process's. Used by the main thread alone; only `first` is read by others, too.
+
+    An alarm's exception can cut off whoever waits between any two steps, and keep it from leaving:
+    so it is known as long as it lives, and not counted.
+    """
 
     def __init__(self) -> None:
         self._notes: list[signal.Signals] = []
-        self._listeners = 0
+        self._listeners: WeakSet[_Listener] = WeakSet()
         self._process = 0
         self._before: dict[signal.Signals, Callable[..., object] | int] = {}
 
     def first(self) -> signal.Signals | None:
         return self._notes[0] if self._notes else None
 
-    def enter(self) -> None:
-        self._listeners += 1
-        if self._listeners > 1:
+    def enter(self, listener: _Listener) -> None:
+        others = len(self._listeners)
+        self._listeners.add(listener)
+        if others:
             return
         self._notes = []
         self._process = os.getpid()
@@ -68,8 +79,8 @@ class _Notes:
                 self._before[number] = before
                 signal.signal(number, self._note)
 
-    def leave(self) -> None:
-        self._listeners -= 1
+    def leave(self, listener: _Listener) -> None:
+        self._listeners.discard(listener)
         if self._listeners:
             return
         for number, before in self._before.items():
@@ -79,7 +90,8 @@ class _Notes:
         self._before = {}
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != self._process:  # a fork has nothing of ours to end: as if we were not
+        # A fork has nothing of ours to end, and nobody may wait any more: then as if we were not.
+        if os.getpid() != self._process or not self._listeners:
             signal.signal(number, self._before[signal.Signals(number)])
             signal.raise_signal(number)
             return

@@ -353,9 +353,10 @@ class _Request(BaseHTTPRequestHandler):
         accept = self.headers.get("Accept", "")
         try:
             fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=16))
-            return self.server.answer(HttpRequest(path, fields, accept))
-        except ValueError:
+        except ValueError:  # more fields
             return _refusal(HTTPStatus.BAD_REQUEST)
+        try:
+            return self.server.answer(HttpRequest(path, fields, accept))
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the server
             _log.error(
                 "http.not_answered",

@@ -12,28 +12,18 @@ from hypothesis import settings
 
 from orderly.model import MessageQueue
 from orderly.testing import EmbeddedProxy
-from tests.support.programs import FORMER, database_is_wanted, has
+from tests.support import optional
+from tests.support.programs import FORMER, has
 
 # Shared, noisy machines: an example that takes long once is no failure.
 settings.register_profile("orderly", deadline=None)
 settings.load_profile("orderly")
 
 
-NEEDS_PROGRAM = {
-    "test_once_redis.py": "redis-server",
-    "test_once_ledger.py": "postgresql",
-    "test_alert_rules.py": "promtool",
-    "test_workers_are_killed.py": "postgresql",
-}
-OPTIONAL = {
-    "postgresql": "orderly.once and examples on PostgreSQL",
-    "redis-server": "orderly.once on Redis",
-    "promtool": "the alerts (promtool)",
-    "chromium": "the exporter's page, the report and the docs' site (chromium)",
-}
 COMPOSE_IS_WANTED = "ORDERLY_TEST_COMPOSE" in os.environ
 WHEEL_IS_WANTED = "ORDERLY_TEST_COMPILED" in os.environ
 LEFT_OUT = pytest.StashKey[dict[str, int]]()  # tests marked `nightly`, by file
+MISSING = pytest.StashKey[dict[str, int]]()  # tests of programs that are not here, by program
 
 
 def pytest_addoption(parser):
@@ -60,20 +50,18 @@ def pytest_ignore_collect(collection_path, config):
     """Tests of what only another broker has are not collected; the summary says so."""
     name, folder = collection_path.name, collection_path.parent.name
     of_container = name.startswith("test_container") and folder == "integration"
-    program = NEEDS_PROGRAM.get(collection_path.name)
-    without_program = program is not None and not database_is_wanted(program)
     without_container = of_container and config.getoption("--orderly-broker") != "container"
     without_compose = folder == "compose" and not COMPOSE_IS_WANTED
     without_history = name == "test_builds_are_mixed.py" and not _has_history()
     without_wheel = folder == "compiled" and not WHEEL_IS_WANTED
     left_out = (
-        without_program, without_container, without_compose, without_wheel, without_history,
+        without_container, without_compose, without_wheel, without_history,
     )  # fmt: skip
     return True if any(left_out) else None
 
 
 def _has_history():
-    return "CI" in os.environ or has(FORMER)  # in CI its absence is a failure
+    return optional.in_ci() or has(FORMER)  # in CI its absence is a failure
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -88,12 +76,14 @@ def pytest_collection_modifyitems(config, items):
         files = Counter(item.nodeid.partition("::")[0] for item in nightly)
         config.stash[LEFT_OUT] = dict(files)
         items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
+    config.stash[MISSING] = dict(optional.leave_out(items))
 
 
 def pytest_sessionfinish(session):
     """A process that runs tests beside others tells the one that prints."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, {})
+        session.config.workeroutput["missing"] = session.config.stash.get(MISSING, {})
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -101,6 +91,7 @@ def pytest_testnodedown(node):
     told = getattr(node, "workeroutput", {})  # nothing, if it crashed
     if "left out" in told:
         node.config.stash[LEFT_OUT] = told["left out"]
+        node.config.stash[MISSING] = told["missing"]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,10 +107,14 @@ def pytest_terminal_summary(terminalreporter, config):
     """What was not run is said where it is read: at the end."""
     left_out = config.stash.get(LEFT_OUT, {})
     missing = _missing(config)
-    if left_out or missing:
+    without = config.stash.get(MISSING, {})
+    if left_out or missing or without:
         terminalreporter.section("not run here")
     for what in missing:
         terminalreporter.write_line(f"tests of {what}")
+    for program, count in sorted(without.items()):
+        package = optional.PROGRAMS[program].package
+        terminalreporter.write_line(f"{count} tests that need {program} (Debian: {package})")
     if left_out:
         count = sum(left_out.values())
         terminalreporter.write_line(f"{count} nightly tests (--nightly=with, make test-all):")
@@ -134,7 +129,6 @@ def _missing(config):
     missing += [] if COMPOSE_IS_WANTED else ["docker/compose.yaml (make test-compose)"]
     missing += [] if WHEEL_IS_WANTED else ["a platform wheel (make test-compiled)"]
     missing += [] if _has_history() else ["a former build (the repository's history)"]
-    missing += [what for program, what in OPTIONAL.items() if not database_is_wanted(program)]
     missing += [] if os.environ.get("ORDERLY_LIBROCKETMQ") else ["the real librocketmq"]
     missing += ["SQL92 and what else needs a real broker"] if where == "fake" else []
     return missing

@@ -14,7 +14,7 @@ from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import Finite
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
-from orderly.cli.terminal import ProgressLine
+from orderly.cli.terminal import ProgressLine, say
 from orderly.compiled import COMPILED
 from orderly.config import ConsumerConfig
 from orderly.monitoring.texts import Column, ColumnKind
@@ -124,11 +124,9 @@ def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
     with settings.client() as client, settings.client() as other, heard() as ended_by:
         name = named(client, secrets.randbits(32))
         where = f"{client.config.namesrv}, {queues} queues on each broker"
-        click.echo(f"compiled: {'yes' if COMPILED else 'no'}", err=True)
-        click.echo(f"makes topic and group {name} at {where}", err=True)
-        click.echo(
-            f"sends {count} messages of {size} bytes ({count * size / 1e6:.1f} MB)", err=True
-        )
+        say(f"compiled: {'yes' if COMPILED else 'no'}")
+        say(f"makes topic and group {name} at {where}")
+        say(f"sends {count} messages of {size} bytes ({count * size / 1e6:.1f} MB)")
         with scratch(client, name, queues, given["cluster"], left):
             sending = Sending(client, name, size=size, keys=keys, rate=rate, sync=given["sync"])
             if not given["send_only"]:
@@ -145,9 +143,9 @@ def bench(ctx: click.Context, /, *, form: Format, **given: Any) -> int:
             )
     show(_answer(name, sending.figures, consuming, left), form, settings)
     for line in left:
-        click.echo(f"left behind: {line}", err=True)
+        say(f"left behind: {line}")
     if not done:
-        click.echo("not measured to the end", err=True)
+        say("not measured to the end")
         return NOT_MEASURED
     wrong = consuming is not None and consuming.order.inversions
     return _BROKEN if wrong or sending.figures.failed else 0

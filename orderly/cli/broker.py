@@ -18,7 +18,9 @@ from orderly.cli.command import Group
 from orderly.cli.options import pairs
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import printable, tell
 from orderly.errors import ConfigError, EmbeddedBrokerError
+from orderly.foreign_text import shell_word
 from orderly.monitoring.texts import Column
 
 if TYPE_CHECKING:
@@ -157,10 +159,10 @@ def stop(name: str) -> None:
 
     running = find(name)
     if running is None:
-        click.echo(_none_runs(name))
+        tell(_none_runs(name))
         return
     daemon.stop(running)
-    click.echo(f"stopped; data and logs are in {running.directory}")
+    tell(f"stopped; data and logs are in {running.directory}")
 
 
 @broker.command(epilog=STATUS)
@@ -174,7 +176,7 @@ def status(ctx: click.Context, *, name: str, form: Format) -> int:
     running = find(name)
     if running is None:
         if form.for_reader:
-            click.echo(_none_runs(name))
+            tell(_none_runs(name))
         else:
             show(CommandOutput.of(_COLUMNS, (), {"running": False}), form, settings_of(ctx))
         return 1
@@ -206,14 +208,20 @@ def logs(name: str, limit: int, follow: bool, which: str) -> None:
         raise EmbeddedBrokerError(f"{path} does not exist; no broker has run there")
     with path.open(errors="replace") as log:
         for line in log.readlines()[-limit:]:
-            click.echo(line, nl=False)
+            _print_part(line)
         with contextlib.suppress(KeyboardInterrupt):  # which is how one stops
             while follow:
                 line = log.readline()
                 if line:
-                    click.echo(line, nl=False)
+                    _print_part(line)
                 else:
                     time.sleep(0.2)
+
+
+def _print_part(line: str) -> None:
+    """Print a line of a log, or what is there of it by now; clients choose names that are in it."""
+    end = line.removesuffix("\n")
+    click.echo(printable(end.expandtabs()), nl=line != end)
 
 
 @broker.command(epilog=FAKE)
@@ -241,8 +249,8 @@ def fake(ctx: click.Context, *, port: int, topics: tuple[str, ...], form: Format
         for name, queues in wanted.items():
             running.create_topic(name, queues)
         if form.for_reader:
-            click.echo(f"fake broker: name server {running.namesrv}; Ctrl-C ends it")
-            click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")
+            tell(f"fake broker: name server {running.namesrv}; Ctrl-C ends it")
+            tell(f"export ORDERLY_NAMESRV={running.namesrv}")
         else:
             fields = {"namesrv": running.namesrv, "topics": wanted}
             show(CommandOutput.of((Column("namesrv"),), [fields], fields), form, settings_of(ctx))
@@ -297,7 +305,7 @@ def _refuse_other(
             f"the broker {running.name!r} already runs, without {', '.join(other)}: name server"
             f" {running.namesrv}, data in {running.directory}, started in"
             f" {running.started_in or 'an unknown folder'}; start another broker with `--name"
-            f" NAME`, or stop that one: `orderly broker stop --name {running.name}`"
+            f" NAME`, or stop that one: `orderly broker stop --name {shell_word(running.name)}`"
         )
 
 
@@ -316,11 +324,11 @@ def _show_running(ctx: click.Context, running: Daemon, what: str, form: Format) 
         )
         return
     server = f"name server {running.namesrv}, broker {running.broker}"
-    click.echo(f"{what}: {running.name}, {server}")
-    click.echo(f"process {running.pid}, since {running.started_at}, data in {running.directory}")
+    tell(f"{what}: {running.name}, {server}")
+    tell(f"process {running.pid}, since {running.started_at}, data in {running.directory}")
     if running.started_in not in {"", str(Path.cwd())}:
-        click.echo(
+        tell(
             f"started in {running.started_in}: its topics are those of that folder's programs;"
             " for a broker of your own, `orderly broker start --name NAME`"
         )
-    click.echo(f"export ORDERLY_NAMESRV={running.namesrv}")
+    tell(f"export ORDERLY_NAMESRV={running.namesrv}")

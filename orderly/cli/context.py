@@ -22,6 +22,7 @@ from orderly.cli.settings import (
     parse_settings,
     settings_of,
 )
+from orderly.cli.terminal import say, tell
 from orderly.config import ClientConfig
 from orderly.config.fields import NOT_SHOWN
 from orderly.config.settings_file import SETTINGS, SettingsFile, secret
@@ -83,7 +84,7 @@ def list_contexts(ctx: click.Context, *, form: Format) -> None:
         for name, table in sorted(file.contexts.items())
     ]
     if not rows:
-        click.echo(f"there are no contexts; write them into {file.path}", err=True)
+        say(f"there are no contexts; write them into {file.path}")
     names = [column.name for column in columns]
     show(
         CommandOutput(columns, rows, lambda: [dict(zip(names, row, strict=True)) for row in rows]),
@@ -103,7 +104,7 @@ def use(ctx: click.Context, *, name: str) -> None:
         raise click.UsageError("CONTEXT is empty", ctx)
     file.context(name)  # or it does not exist
     _write(file.path, with_current(file, name))
-    click.echo(f"the context is {name} now, in {file.path}")
+    tell(f"the context is {name} now, in {file.path}")
 
 
 def with_current(file: SettingsFile, name: str) -> str:

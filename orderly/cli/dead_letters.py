@@ -20,7 +20,15 @@ from orderly.cli.output import (
 from orderly.cli.redacting import letter_without_key, redact_option
 from orderly.cli.selection import complete_topic, group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import ProgressLine, json_body, preview, require_somebody, yes_option
+from orderly.cli.terminal import (
+    ProgressLine,
+    confirmed,
+    json_body,
+    preview,
+    require_somebody,
+    say,
+    yes_option,
+)
 from orderly.errors import ConfigError
 from orderly.foreign_text import escaped
 from orderly.monitoring.texts import Cell, Column, ColumnKind, iso_time
@@ -81,7 +89,7 @@ def list_letters(
     else:
         _show_letters(group, letters, form, settings, redact=redact)
     if not letters:
-        click.echo(f"group {group} has no dead letters", err=True)
+        say(f"group {group} has no dead letters")
 
 
 def _shown(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
@@ -194,8 +202,8 @@ def replay(
         if not letters:
             raise ConfigError(f"group {group} has no dead letters: nothing was sent")
         plan = dead.plan(letters, topic)
-        if not (yes or _confirmed(ctx, plan, group, form)):
-            click.echo("nothing was sent", err=True)
+        if not (yes or _agreed(ctx, plan, group, form)):
+            say("nothing was sent")
             return NOT_MEASURED
         outcomes: list[Replayed] = []
         try:
@@ -215,17 +223,17 @@ def _chosen(letters: Sequence[DeadLetter], ids: Collection[str]) -> Sequence[Dea
     return [letter for letter in letters if letter.message_id in ids] if ids else letters
 
 
-def _confirmed(ctx: click.Context, plan: ReplayPlan, group: str, form: Format) -> bool:
+def _agreed(ctx: click.Context, plan: ReplayPlan, group: str, form: Format) -> bool:
     """What is refused is shown afterwards; if that is all, there is no question to ask."""
     if not plan.due:
         return True
     require_somebody(ctx, "--yes")
     _show_letters(group, [letter for _, letter in plan.due], form, settings_of(ctx))
     if plan.refused:
-        click.echo(f"note: {len(plan.refused)} more are refused", err=True)
-    click.echo(f"note: {GAP}", err=True)
+        say(f"note: {len(plan.refused)} more are refused")
+    say(f"note: {GAP}")
     where = ", ".join(sorted({topic for topic, _ in plan.due}))
-    return click.confirm(f"Send {len(plan.due)} messages to {where}?", err=True)
+    return confirmed(ctx, f"Send {len(plan.due)} messages to {where}?")
 
 
 def _watch(outcomes: Iterator[Replayed], total: int, done: list[Replayed]) -> None:
@@ -261,15 +269,13 @@ def _show_outcomes(
 
 def _say_what_is_missing(outcomes: Sequence[Replayed], total: int) -> None:
     failed = sum(outcome.error is not None for outcome in outcomes)
-    click.echo(f"{len(outcomes) - failed} of {total} sent; {GAP}", err=True)
+    say(f"{len(outcomes) - failed} of {total} sent; {GAP}")
     if len(outcomes) < total:
         unknown = total - len(outcomes)
-        click.echo(
-            (f"the replay ended early: it is not known whether {unknown} more were sent"), err=True
-        )
+        say(f"the replay ended early: it is not known whether {unknown} more were sent")
     keyless = sum(outcome.letter.message.sharding_key is None for outcome in outcomes)
     if keyless:
-        click.echo(f"{keyless} have no sharding key: they went to any queue", err=True)
+        say(f"{keyless} have no sharding key: they went to any queue")
 
 
 def _outcome(outcome: Replayed) -> dict[str, Any]:

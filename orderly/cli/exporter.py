@@ -14,6 +14,7 @@ from orderly.cli.options import Duration, address
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, filter_options
 from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import say
 from orderly.monitoring.backlog_json import Detail
 from orderly.monitoring.exporter import LostCounter, ServedSnapshot, Views, pushing
 from orderly.signals import LOOK, heard
@@ -117,16 +118,15 @@ def _serve(
     host, port = where
     shown = f"[{host}]" if ":" in host else host
     if not is_loopback(host):
-        click.echo(
+        say(
             f"warning: there is no password: anyone who can connect to {shown} can read the names"
             " of groups, topics and members, and message keys (--redact-keys hash hides the keys)",
-            err=True,
         )
     with heard() as ended_by, ExitStack() as running:
         if otlp:
             running.enter_context(pushing(exported))
         server = running.enter_context(Server(host, port, Views(exported).answer, "exporter"))
         running.enter_context(monitor)
-        click.echo(f"serving http://{shown}:{server.port}/", err=True)
+        say(f"serving http://{shown}:{server.port}/")
         while ended_by() is None:
             time.sleep(LOOK)

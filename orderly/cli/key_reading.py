@@ -8,7 +8,7 @@ import click
 
 from orderly.cli.options import Duration
 from orderly.cli.settings import CommonOptions
-from orderly.cli.terminal import ProgressLine, say_unread
+from orderly.cli.terminal import ProgressLine, say, say_unread
 
 if TYPE_CHECKING:
     from orderly.monitoring.collecting.stored_keys import StoredKeys
@@ -50,8 +50,7 @@ def print_gaps(found: StoredKeys) -> None:
     """Say what the reading lacks."""
     say_unread(found.errors)
     if found.seen.messages < found.planned:
-        click.echo(
+        say(
             f"{found.seen.messages} of {found.planned} messages were read: the others came too late"
             " (--timeout gives them longer), or are deleted",
-            err=True,
         )

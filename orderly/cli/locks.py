@@ -12,7 +12,7 @@ from orderly.cli.options import answers_option
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import group_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import printable, say_unread
+from orderly.cli.terminal import printable, say, say_unread, tell
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.reading import Scan
 from orderly.monitoring.locks import JudgedLock, LockReport, lock_report
@@ -60,7 +60,7 @@ def locks(ctx: click.Context, *, group: str, timeout: float, form: Format) -> in
     report = _ask(settings, settings.group(group), timeout)
     show(_answer(report), form, settings)
     for line in _notes(report):
-        click.echo(line, err=not form.for_reader)
+        (tell if form.for_reader else say)(line)
     say_unread(report.errors)
     return int(report.verdict)
 

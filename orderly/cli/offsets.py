@@ -21,7 +21,7 @@ from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import complete_topic, group_argument, queues_option, topic_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import confirmed, yes_option
+from orderly.cli.terminal import confirmed, say, yes_option
 from orderly.config import check_offset
 from orderly.errors import ConfigError, GroupNotFound, OrderlyError, RouteError
 from orderly.model import MessageQueue
@@ -368,11 +368,11 @@ def reset(
         planned = _answer(resets, heading | names)
         if form.for_reader:
             show(planned, form, settings)
-            click.echo(_effect(resets), err=True)
+            say(_effect(resets))
         if not dry_run:
             question = f"Reset {counted(len(resets), 'queue')} of group {group}?"
             if not (yes or confirmed(ctx, question, "--yes (or --dry-run)")):
-                click.echo("nothing was changed", err=True)
+                say("nothing was changed")
                 return NOT_MEASURED
             _apply(client, group, resets)
     if not form.for_reader:
@@ -426,7 +426,7 @@ def _offsets_of(settings: CommonOptions, topic: str, path: Path) -> dict[QueueOn
     except ValueError as error:
         raise ConfigError(f"{path} has a value that is not a number: {error}") from error
     if left := len(of_topic) - len(found):
-        click.echo(f"{counted(left, 'queue')} of {path} without an offset: left alone", err=True)
+        say(f"{counted(left, 'queue')} of {path} without an offset: left alone")
     if not found:
         raise ConfigError(f"{path} has no offset of topic {topic}: nothing was reset")
     return found
@@ -488,7 +488,7 @@ def _apply(client: Client, group: str, resets: Sequence[QueueReset]) -> None:
     try:
         client.groups.reset_queues(group, {entry.queue: entry.after for entry in resets})
     except OrderlyError:
-        click.echo("not all queues were reset: see which with `orderly offsets show`", err=True)
+        say("not all queues were reset: see which with `orderly offsets show`")
         raise
 
 
@@ -500,4 +500,4 @@ def _say_who_is_online(members: list[str] | None) -> None:
         text = f"{online} online: each takes the new offsets at its next pull, within about 20 s"
     else:
         text = "no member is online: the next one to start begins at the new offsets"
-    click.echo(text, err=True)
+    say(text)

@@ -1,4 +1,4 @@
-"""Options of commands: several as one argument, durations, HOST:PORT, NAME=VALUE."""
+"""Options of commands: several as one argument, durations, HOST:PORT, NAME=VALUE, completion."""
 
 from __future__ import annotations
 
@@ -193,3 +193,16 @@ def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
             raise ConfigError(f"{option} takes NAME=VALUE, not {text!r}")
         found[name.strip()] = value
     return found
+
+
+# --- names that a shell completes -----------------------------------------------------------------
+# It puts them on the command line as they are, and runs what is in them: `$(…)`, or what follows a
+# `;`. So a name server that lists such a topic would run a command. Of RocketMQ's own characters it
+# is "|" that a shell acts on.
+
+_HARMLESS = re.compile(r"[a-zA-Z0-9_%][a-zA-Z0-9_%.-]{0,254}")
+
+
+def offered(names: Iterable[str], begun: str) -> list[str]:
+    """Of some names those that begin so and that a shell takes as they are, sorted."""
+    return sorted(name for name in names if name.startswith(begun) and _HARMLESS.fullmatch(name))

@@ -11,9 +11,9 @@ import io
 import json
 import math
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from orderly.cli.terminal import discard_stdout, printable
 from orderly.errors import ConfigError
 from orderly.extras import install
 from orderly.monitoring.backlog.states import VERDICTS, Verdict
-from orderly.monitoring.texts import Cell, Column, ColumnKind, duration
+from orderly.monitoring.texts import Cell, Column, ColumnKind, duration, utc
 
 F = TypeVar("F", bound=Callable[..., Any])
 # --- what was found
@@ -130,7 +130,7 @@ def plain(cell: Cell) -> str:
 
 def moment(seconds: float) -> str:
     """A time of day in UTC, for the heading of a display that is drawn again and again."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%SZ")
+    return utc(seconds).strftime("%H:%M:%SZ")
 
 
 # --- tables
@@ -183,7 +183,7 @@ def _cell(text: str, column: Column, width: int, style: Style, *, heading: bool)
 
 # --- formats for programs
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets run
+_FORMULA = frozenset("=+-@")  # what begins with one of these, spreadsheets run
 
 
 def _json(answer: CommandOutput, _: Style) -> str:
@@ -218,8 +218,15 @@ def _csv(answer: CommandOutput, style: Style) -> str:
 def _field(cell: Cell) -> str:
     if not isinstance(cell, str):
         return plain(cell)
-    text = printable(cell)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    # In many countries a ";" begins the next cell, whatever the file's own separator.
+    return ";".join(
+        f"'{part}" if _is_formula(part) else part for part in printable(cell).split(";")
+    )
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run it: also behind blanks, and in wide characters."""
+    return unicodedata.normalize("NFKC", text.lstrip()[:1])[:1] in _FORMULA
 
 
 def _prometheus(answer: CommandOutput, _: Style) -> str:

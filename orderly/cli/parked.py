@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -446,7 +446,8 @@ def drop(
 ) -> int:
     """Discard the parked messages of KEY in GROUP: they never run; new ones run as usual.
 
-    The command asks first. Use `orderly parked export` to keep a copy.
+    All of them go, also those that never failed and only wait behind the one that did. The command
+    says how many these are, and asks first. Use `orderly parked export` to keep a copy.
     """
     settings = settings_of(ctx)
     group, topic = settings.group(group), settings.topic(topic)
@@ -455,17 +456,31 @@ def drop(
 
     with settings.client() as client:
         parked = ParkedMessages(client, group, topic)
+        listing = parked.list(key)
         if not yes:
-            listing = parked.list()
-            given_up = tuple(report for report in listing.keys if report.key == key)
-            show(_answer(group, replace(listing, keys=given_up)), form, settings)
-            if not confirmed(ctx, "Discard these messages? They never run"):
-                say("nothing was dropped")
-                return NOT_MEASURED
+            show(_answer(group, listing), form, settings)
+        for report in listing.keys:
+            for line in _given_up(group, report):
+                say(line)
+        if not (yes or confirmed(ctx, "Discard these messages? They never run")):
+            say("nothing was dropped")
+            return NOT_MEASURED
         progress = ProgressLine("messages settled")
         done = parked.drop(key, patience=timeout, on_progress=progress.reached, on_sent=say)
-    _show_outcomes(group, done, form, settings)
+    untried = {report.queue: report.untried for report in listing.keys}
+    _show_outcomes(group, done, form, settings, untried=untried)
     return _exit_code(done)
+
+
+def _given_up(group: str, report: KeyReport) -> Iterator[str]:
+    """What a drop throws away that would run if it had not to wait."""
+    about = f"key {report.key!r} of {report.queue}"
+    yield f"{about}: all of its {counted(report.messages, 'message')} are discarded"
+    if report.untried:
+        yield (
+            f"{about}: {report.untried} of them never failed; no command gives up the bad one alone"
+            f" yet; to keep a copy of all: orderly parked export {group} --out FILE"
+        )
 
 
 def _show_outcomes(
@@ -474,8 +489,15 @@ def _show_outcomes(
     form: Format,
     settings: CommonOptions,
     unknown: Sequence[tuple[MessageQueue, Key, OrderlyError]] = (),
+    *,
+    untried: Mapping[MessageQueue, int] | None = None,
 ) -> None:
     fields = [_outcome_fields(outcome) for outcome in outcomes]
+    if untried is not None:
+        fields = [
+            each | {"untried": untried.get(o.queue)}
+            for each, o in zip(fields, outcomes, strict=True)
+        ]
     rows = [each | {"key": key_text(each["key"])} for each in fields]
     not_known = [_queue_fields(q) | {"key": key, "error": str(why)} for q, key, why in unknown]
     document = {"schema": COMMAND_SCHEMA, "group": group, "keys": fields, "unknown": not_known}
@@ -664,6 +686,7 @@ def _fields(report: KeyReport) -> dict[str, Any]:
         "key": report.key,
         "messages": report.messages,
         "bytes": report.size,
+        "untried": report.untried,
         "recorded": report.recorded,
         "gone": report.gone,
         "first_offset": None if first is None else first.offset,

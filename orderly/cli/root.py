@@ -15,7 +15,7 @@ from orderly.cli.command import LazyGroup, write_commands
 from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED, TASKS
 from orderly.cli.settings import CommonOptions, common_options
 from orderly.cli.terminal import configure_logs, discard_stdout, in_our_voice, printable
-from orderly.errors import OrderlyError
+from orderly.errors import EmbeddedBrokerError, OrderlyError
 
 _NO_COMMAND = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 raises none
 
@@ -121,7 +121,10 @@ def run(args: Sequence[str]) -> int:
         if settings.debug:
             for line in traceback.format_exc().splitlines():
                 click.echo(printable(line), err=True)
-        click.echo(f"error: {printable(_failure_text(error, debug=settings.debug))}", err=True)
+        text = _failure_text(error, debug=settings.debug)
+        # The logs of servers of our own have lines; any other text could forge some.
+        lines = text.splitlines() if isinstance(error, EmbeddedBrokerError) else [text]
+        click.echo("error: " + "\n".join(map(printable, lines)), err=True)
         if isinstance(error, OSError):
             _give_up_what_cannot_be_written()
         return NOT_MEASURED

@@ -134,5 +134,5 @@ def _probing(consumers: Sequence[OrderlyConsumer], where: tuple[str, int] | None
     host, port = where
     with Probe(port, lambda: together([(c.group, c.health()) for c in consumers]), host) as probe:
         shown = f"[{host}]" if ":" in host else host
-        click.echo(f"serving http://{shown}:{probe.port}/health", err=True)
+        say(f"serving http://{shown}:{probe.port}/health")
         yield

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orderly.cli.options import gathered
+from orderly.cli.options import gathered, offered
 from orderly.cli.settings import CommonOptions, settings_of
 from orderly.namespace import unwrap, wrap
 
@@ -103,7 +103,7 @@ def _complete(ctx: click.Context, begun: str, ask: Callable[[Client], Iterable[s
             return settings.own(ask(client))
 
     bare = (unwrap(settings.namespace_name(), name) for name in _within(_PATIENCE, names))
-    return sorted(name for name in bare if name.startswith(begun))
+    return offered(bare, begun)
 
 
 def _within(seconds: float, ask: Callable[[], list[str]]) -> list[str]:

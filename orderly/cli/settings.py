@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orderly.cli.commands import COMMANDS
-from orderly.cli.options import with_options
-from orderly.cli.terminal import COLOR_CHOICES, colors_wanted, configure_logs
+from orderly.cli.options import offered, with_options
+from orderly.cli.terminal import COLOR_CHOICES, colors_wanted, configure_logs, say
 from orderly.config import ClientConfig, check_group, check_topic, settings_file
 from orderly.config.layers import config_fields, current_context, find_settings
 from orderly.config.settings_file import SettingsFile
@@ -122,7 +122,7 @@ class CommonOptions:
                 " (or run `orderly broker start`: commands find the local broker)"
             )
         if self.verbose:
-            click.echo(f"using the local broker's name server {daemon.namesrv}", err=True)
+            say(f"using the local broker's name server {daemon.namesrv}")
         return daemon.namesrv
 
     def namesrv_if_any(self) -> str:
@@ -213,7 +213,7 @@ def complete_context(ctx: click.Context, _: click.Parameter, begun: str) -> list
         names = settings_of(ctx).file().contexts
     except ConfigError:
         return []
-    return sorted(name for name in names if name.startswith(begun))
+    return offered(names, begun)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:

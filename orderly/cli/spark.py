@@ -22,6 +22,7 @@ from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.redacting import redact_option
 from orderly.cli.selection import complete_topic, topic_argument
 from orderly.cli.settings import CommonOptions, common_options, settings_of
+from orderly.cli.terminal import say, tell
 from orderly.errors import ConfigError, OrderlyError
 from orderly.extras import install
 from orderly.monitoring.backlog.ranges import seconds_of
@@ -234,10 +235,10 @@ class JobContext:
     def show_result(self, verdict: Verdict, headline: str, answer: CommandOutput) -> int:
         """Print what was found, and return the exit code."""
         if self.job.form.for_reader:
-            click.echo(f"{verdict.name}: {headline}")
+            tell(f"{verdict.name}: {headline}")
         show(answer, self.job.form, self.settings)
         if self.output is not None:
-            click.echo(f"wrote {self.output.path('report.html')}", err=True)
+            say(f"wrote {self.output.path('report.html')}")
         return EXIT_CODES[verdict]
 
 
@@ -566,5 +567,5 @@ def bundle(out: Path) -> int:
     from orderly.spark.bundling import write_bundle  # noqa: PLC0415  `--help` is quick
 
     for path in write_bundle(out):
-        click.echo(path)
+        tell(str(path))
     return 0

@@ -171,12 +171,18 @@ def configure_default_logs(verbose: int) -> None:
         root.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-# --- lines on stderr, so that stdout stays data ---------------------------------------------------
+# --- lines: on stderr, so that stdout stays data, or as the answer itself -------------------------
+# Names of servers, groups and files may be in them, so nothing else of a command prints lines.
 
 
 def say(text: str) -> None:
     """Print a line on stderr."""
     click.echo(printable(text), err=True)
+
+
+def tell(text: str) -> None:
+    """Print a line on stdout: the answer of a command that has no other."""
+    click.echo(printable(text))
 
 
 def say_unread(errors: Mapping[str, object]) -> None:
@@ -208,7 +214,7 @@ yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def confirmed(ctx: click.Context, question: str, otherwise: str = "--yes") -> bool:
     """Ask on stderr, with "no" as the default; see `require_somebody`."""
     require_somebody(ctx, otherwise)
-    return click.confirm(question, err=True)
+    return click.confirm(printable(question), err=True)
 
 
 # --- how far a long command is: a line on stderr now and then, so that stdout stays data ----------

@@ -18,7 +18,7 @@ from orderly.cli.options import Duration
 from orderly.cli.output import CommandOutput, Format, format_options, show
 from orderly.cli.selection import Names, complete_group, topic_argument, topics_options
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import confirmed, say, yes_option
+from orderly.cli.terminal import confirmed, say, tell, yes_option
 from orderly.errors import ConfigError, OrderlyError, RouteError
 from orderly.log import get_logger
 from orderly.model import BrokerData, Permission, TopicRoute
@@ -144,7 +144,7 @@ def grow(
         show(CommandOutput(_PLANNED, _rows(growth), document), form, settings)
     elif growth.plan.needed and not dry_run:
         say(f"{topic} has {queues} queues on each broker; pin its producers to the new layout:")
-        click.echo(f"layout={growth.plan.pin}")
+        tell(f"layout={growth.plan.pin}")
     return 0
 
 
@@ -330,9 +330,9 @@ def create(
         )
     number = counted(queues, "queue")
     if created:
-        click.echo(f"created {topic} with {number} on each broker")
+        tell(f"created {topic} with {number} on each broker")
     else:
-        click.echo(f"{topic} already exists with {number}")
+        tell(f"{topic} already exists with {number}")
 
 
 def _create_for_group(settings: CommonOptions, topic: str, group: str, *, dry_run: bool) -> None:
@@ -344,11 +344,11 @@ def _create_for_group(settings: CommonOptions, topic: str, group: str, *, dry_ru
         queues = max(max(data.read_queues, data.write_queues) for data in route.queues)
         topics = StateTopics(client, group, create=True, log=get_logger("orderly.cli"))
         for own in topics.of(topic):
-            click.echo(f"{own.topic}  {own.kind}, {queues} queues")
+            tell(f"{own.topic}  {own.kind}, {queues} queues")
         for *_, error in () if dry_run else topics.faults(topic):
             raise error
     if not dry_run:
-        click.echo(f"both are there: group {group} may consume {topic} with order by key")
+        tell(f"both are there: group {group} may consume {topic} with order by key")
 
 
 @topic.command("list", epilog=LIST)
@@ -399,7 +399,7 @@ def show_topic(ctx: click.Context, topic: str, form: Format) -> int:
     document = {"schema": SHOW_SCHEMA, "topic": topic} | fields
     show(CommandOutput.of(_SHOWN, rows, document), form, settings)
     if form.for_rows:
-        click.echo(f"layout: {layout or '-'}", err=True)
+        say(f"layout: {layout or '-'}")
     for broker, error in errors.items():
         say(f"{broker} could not be asked: {error}")
     return NOT_MEASURED if errors else 0

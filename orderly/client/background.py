@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
 from orderly.errors import LifecycleError
+from orderly.interruptions import let_go
 from orderly.log import get_logger
 
 _log = get_logger("orderly.remoting")
@@ -77,9 +78,13 @@ class Periodic:
 
     def wake_within(self, seconds: float) -> None:
         """Run `work` in `seconds` at the latest; an earlier run, planned or asked for, will do."""
-        with self._changed:
-            self._due = min(self._due, time.monotonic() + seconds)
-            self._changed.notify()
+        try:
+            with self._changed:
+                self._due = min(self._due, time.monotonic() + seconds)
+                self._changed.notify()
+        except BaseException:  # an interruption of the caller's
+            _look_again(self._changed)
+            raise
 
     @property
     def inside(self) -> bool:
@@ -124,6 +129,13 @@ class Periodic:
             self._work()
         except BaseException as error:  # noqa: BLE001 - not even sys.exit ends a background loop
             report_defect(self.name, error)
+
+
+def _look_again(changed: threading.Condition) -> None:
+    """Make whole what an interruption cut off while it held `changed`: its thread looks again."""
+    let_go(changed)
+    with changed:
+        changed.notify()
 
 
 def report_defect(work: str, error: BaseException) -> None:
@@ -176,16 +188,23 @@ class Schedule:
             LifecycleError: after `close`; `work` would never run.
         """
         timer = _Timer(work)
-        with self._changed:
-            if self._closed:
-                raise LifecycleError(f"{self.name} is closed; it takes no more work")
-            entry = (time.monotonic() + delay, next(self._numbers), timer)
-            heapq.heappush(self._timers, entry)
-            if self._thread is None:
-                self._start()
-            elif self._timers[0] is entry:
-                self._changed.notify()
+        try:
+            with self._changed:
+                self._plan(time.monotonic() + delay, timer)
+        except BaseException:  # an interruption of the caller's, or it is closed
+            _look_again(self._changed)
+            raise
         return timer.cancel
+
+    def _plan(self, due: float, timer: _Timer) -> None:
+        if self._closed:
+            raise LifecycleError(f"{self.name} is closed; it takes no more work")
+        entry = (due, next(self._numbers), timer)
+        heapq.heappush(self._timers, entry)
+        if self._thread is None:
+            self._start()
+        elif self._timers[0] is entry:
+            self._changed.notify()
 
     def close(self, timeout: float | None = 5.0) -> None:
         """Forget what is planned and end the thread. Idempotent.
@@ -202,10 +221,15 @@ class Schedule:
             thread.join(timeout)
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._loop, name=f"orderly-{self.name}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._loop, name=f"orderly-{self.name}", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _loop(self) -> None:
+        with self._changed:
+            if self._thread not in (None, threading.current_thread()):
+                return  # whoever started this one was interrupted, and another was started
+            self._thread = threading.current_thread()
         while (timer := self._next_due()) is not None:
             work, timer.work = timer.work, None
             if work is not None:

@@ -6,7 +6,7 @@ producer's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache, partial
@@ -16,6 +16,7 @@ from orderly.client.calls import ONLY_SUCCESS, Calls, failure
 from orderly.client.connection import Attend
 from orderly.client.routes import Routes, address_in
 from orderly.errors import (
+    BrokerError,
     BrokerUnavailable,
     OrderlyError,
     RemotingError,
@@ -27,6 +28,7 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import from_ext, of_queue, to_ext
 from orderly.protocol.frame import FixedHeader, RemotingCommand, request
+from orderly.protocol.groups import TopicsOfGroup
 from orderly.protocol.heartbeat import GetConsumerList, Subscription, decode_consumer_ids
 from orderly.protocol.locks import decode_locked, lock_request
 from orderly.protocol.offsets import (
@@ -39,7 +41,9 @@ from orderly.protocol.offsets import (
 )
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply
 from orderly.protocol.send import SendReply
+from orderly.protocol.statistics import GetTopicStats, TopicOffset, decode_topic_stats
 from orderly.protocol.stored_message import decode_pull
+from orderly.protocol.topics import decode_topic_list
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
 _READERS_ROOM = 64 * 1024 * 1024  # bytes, for callers without a cache
@@ -236,6 +240,7 @@ OffsetQuestion = GetMaxOffset | GetMinOffset | SearchOffset
 
 LOCK_TIMEOUT = 1.0  # seconds, as in Java
 _PULL_PATIENCE = 15.0  # seconds beyond `suspend`: the broker looks for expired pulls every 5 s
+USUAL_PULL = MAX_SUSPEND + _PULL_PATIENCE  # seconds within which one is answered, or has failed
 _FOUND_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 _SOME_OR_NONE = frozenset({ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR})
 
@@ -336,6 +341,30 @@ class BrokerCalls:
             return None
         return from_ext(OffsetReply, reply.ext).offset
 
+    def has_offsets(self, group: str, queues: Sequence[MessageQueue]) -> bool:
+        """Whether the group has a committed offset at one broker, in any queue of a topic.
+
+        Two requests; one for each queue where a server does not tell a group's topics: a proxy, or
+        a broker that does not permit it.
+
+        Args:
+            group: which group.
+            queues: all that the topic has at the broker.
+        """
+        first = queues[0]
+        # A broker before 5.0 may say 0 where there is none.
+        if self.query_offset(group, first):
+            return True
+        header = TopicsOfGroup(group=group)
+        what = f"the topics in which group {group!r} has offsets"
+        try:
+            reply = self._ask(first, request(header.code, to_ext(header)), what)
+        except BrokerError as error:
+            if error.retriable:
+                raise
+            return any(self.query_offset(group, queue) is not None for queue in queues)
+        return first.topic in decode_topic_list(reply.body)
+
     def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Commit the group's offset and wait for the acknowledgement.
 
@@ -357,6 +386,22 @@ class BrokerCalls:
     def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message still there; 0 also for a queue that does not exist."""
         return self._offset(queue, GetMinOffset(**of_queue(queue)), "the minimum offset")
+
+    def topic_stats(self, queue: MessageQueue) -> dict[MessageQueue, TopicOffset]:
+        """Oldest and next offset of the queues of a topic at the broker of `queue`.
+
+        While its master is away a slave's, which may lag behind. Empty where a server does not tell
+        them: a proxy, or a broker that does not permit it.
+        """
+        header = GetTopicStats(topic=queue.topic)
+        what = f"the offsets of topic {queue.topic!r}"
+        try:
+            reply = self._ask(queue, request(header.code, to_ext(header)), what, replica=0)
+        except BrokerError as error:
+            if error.retriable or isinstance(error, TopicNotFound):
+                raise
+            return {}
+        return decode_topic_stats(reply.body)
 
     def search_offset(self, queue: MessageQueue, moment: float) -> int:
         """The offset of the first message stored at or after `moment`; past the end: the maximum.

@@ -6,6 +6,7 @@ and broken ones the text of a Java exception. Of a refusal the remark chooses th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -303,6 +304,8 @@ class Calls:
         if connection is None:
             return None
 
+        here = threading.get_ident() if attended else None
+
         def on_reply(outcome: RemotingCommand | RemotingError) -> None:
             if isinstance(outcome, RemotingError):
                 on_result(outcome)
@@ -311,7 +314,9 @@ class Calls:
                 result: R | OrderlyError = read(outcome, address)
             except OrderlyError as error:
                 result = error
-            except Exception as error:  # noqa: BLE001 - somebody waits for the result
+            except Exception as error:
+                if threading.get_ident() == here:  # an alarm's, perhaps; the reader tries again
+                    raise
                 result = ProtocolError(f"the reply of {address} could not be read: {error!r}")
                 result.__cause__ = error
             on_result(result)

@@ -23,6 +23,7 @@ from orderly.clock import AwakeClock
 from orderly.config import ClientConfig
 from orderly.config.client import at_name_server
 from orderly.errors import LifecycleError, OrderlyError, RouteError
+from orderly.interruptions import shielded
 from orderly.model import MessageQueue
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.statistics import retention_of
@@ -133,6 +134,10 @@ class Client:
             LifecycleError: after `close`, or in a forked child of the process that made it.
         """
         self.connections.check_process()
+        shielded(self._start)
+        return self
+
+    def _start(self) -> None:
         with self._lifecycle:
             if self._closed:
                 raise LifecycleError("the client is closed; make a new one")
@@ -140,7 +145,6 @@ class Client:
                 self._started = True
                 self.routes.start()
                 self.heartbeat.start()
-        return self
 
     @property
     def behind_proxy(self) -> bool:
@@ -153,8 +157,10 @@ class Client:
         Requests in flight fail with ConnectionLost. In a forked child it does nothing: connections
         and memberships are the parent's.
         """
-        if self.connections.foreign:
-            return
+        if not self.connections.foreign:
+            shielded(self._close)
+
+    def _close(self) -> None:
         with self._lifecycle:
             if self._closed:
                 return

@@ -34,6 +34,7 @@ from orderly.errors import (
     ReplyTooLarge,
     RequestTimeout,
 )
+from orderly.interruptions import let_go, shielded
 from orderly.log import get_logger
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.frame import FrameDecoder, RemotingCommand, encode_frame, reply_to
@@ -223,7 +224,7 @@ class PendingCalls:
         self._timeouts = timeouts
         self._awake = awake
         self._on_expired = on_expired
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._calls: dict[int, PendingCall] = {}
         self._closed = False
         self._sweep_at = math.inf
@@ -231,13 +232,17 @@ class PendingCalls:
 
     def add(self, request_id: int, call: PendingCall) -> bool:
         """Enter `call`; False after `close`: no reply can come any more."""
-        with self._lock:
-            if self._closed:
-                return False
-            self._calls[request_id] = call
-            if call.deadline < self._sweep_at:
-                self._plan_sweep(call.deadline)
-            return True
+        try:
+            with self._lock:
+                if self._closed:
+                    return False
+                if call.deadline < self._sweep_at:
+                    self._plan_sweep(call.deadline)
+                self._calls[request_id] = call
+                return True
+        except BaseException:  # an interruption
+            let_go(self._lock)
+            raise
 
     def any(self) -> bool:
         """Whether a request waits for its reply."""
@@ -251,20 +256,21 @@ class PendingCalls:
         """Take the call out in order to complete it; None if somebody else did."""
         return self._calls.pop(request_id, None)
 
-    def complete(self, request_id: int, complete: Callable[[PendingCall], None]) -> None:
+    def complete(self, request_id: int, reply: RemotingCommand) -> None:
         """Claim the call, if it is there, and complete it on a thread that may be interrupted.
 
-        Then it is put back, for the reader thread to complete it.
+        Whatever is raised then, the call is put back, for the reader thread to complete it. After
+        `close` that thread has ended; then the call counts as expired.
         """
         claimed: list[PendingCall | None] = []
         try:
             # In C, as no signal may come between: the call would be claimed by nobody.
             claimed.extend(map(self._calls.pop, (request_id,), (None,)))
             if claimed[0] is not None:
-                complete(claimed[0])
+                claimed[0].on_reply(reply)
         except BaseException:
-            if claimed and claimed[0] is not None:
-                self.add(request_id, claimed[0])
+            if claimed and claimed[0] is not None and not self.add(request_id, claimed[0]):
+                self._on_expired(claimed[0])
             raise
 
     def close(self) -> list[PendingCall]:
@@ -275,9 +281,11 @@ class PendingCalls:
             return self._claim_all(list(self._calls))
 
     def _plan_sweep(self, deadline: float) -> None:
-        self._cancel_sweep()
-        self._sweep_at = deadline
+        """Plan the next sweep before the other is forgotten: one too many does no harm."""
+        cancel = self._cancel_sweep
         self._cancel_sweep = self._timeouts.after(deadline - self._awake.now(), self._sweep)
+        self._sweep_at = deadline
+        cancel()
 
     def _sweep(self) -> None:
         for call in self._claim_expired():
@@ -313,6 +321,9 @@ _DO_NOT_WAIT = (socket.MSG_DONTWAIT,)
 _OVERHEAD = 256  # bytes that a waiting frame costs besides its own
 
 
+_Frame = tuple[bytes, list[int]]  # and what each write took of it
+
+
 class FrameWriter:
     """The write side of one socket. Thread-safe; frames go out whole and in the order given.
 
@@ -323,7 +334,7 @@ class FrameWriter:
         sock: blocking, with a write time-out set on it.
         name: of the thread that writes in a congestion.
         on_broken: called with the cause when the stream broke; must not write.
-        seal: puts what is sent for a frame into a list, with TLS; see `TlsStream.seal`.
+        seal: returns what is sent for a frame, with TLS; see `TlsStream.seal`.
     """
 
     def __init__(
@@ -331,80 +342,121 @@ class FrameWriter:
         sock: socket.socket,
         name: str,
         on_broken: Callable[[BaseException], None],
-        seal: Callable[[bytes, list[bytes]], None] | None = None,
+        seal: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._socket = sock
         self._name = name
         self._on_broken = on_broken
-        self._seal = seal or _as_it_is
-        self._lock = threading.Lock()
-        self._unsent: deque[memoryview] = deque()
+        self._seal = seal
+        self._lock = threading.RLock()
+        self._unsent: deque[_Frame] = deque()  # not out yet; the first one may be in part
+        self._draining = threading.Lock()  # of the thread that writes in a congestion
         self.unsent = 0
 
-    def write(self, frame: bytes) -> None:
-        """Hand `frame` to the kernel, or queue what the kernel does not take now.
+    def write(self, data: bytes, sent: list[int]) -> None:
+        """Hand a frame to the kernel, or queue what the kernel does not take now.
 
-        An interruption (KeyboardInterrupt) leaves the stream whole: `frame` goes out entirely or
-        not at all.
+        An interruption (KeyboardInterrupt) leaves the stream whole: the frame goes out entirely if
+        something is in `sent`, else not at all. (Only while TLS seals it, it ends the stream.)
+
+        Args:
+            data: the frame.
+            sent: empty; gets the number of bytes that each write took.
 
         Raises:
-            OSError: the stream is broken and the peer cannot have seen all of `frame`.
+            OSError: the stream is broken and the peer cannot have seen all of the frame.
         """
-        with self._lock:
-            held: list[bytes] = []
-            sent: list[int] = []
-            try:
-                self._seal(frame, held)
-                if not self._unsent:
-                    # map and extend run in C: a signal cannot come between the system call and
-                    # the note of its result, as it could with `sent = send(frame)`.
-                    sent.extend(map(self._socket.send, held, _DO_NOT_WAIT))
-            except BlockingIOError:
-                pass  # nothing of it went out
-            except OSError as error:
-                held.clear()
-                self._on_broken(error)
-                raise
-            finally:
-                if held and sum(sent) < len(held[0]):
-                    self._queue(memoryview(held[0])[sum(sent) :])
-
-    def _queue(self, rest: memoryview) -> None:
+        frame = (data, sent)
         try:
-            self._unsent.append(rest)
-            self.unsent += len(rest) + _OVERHEAD
-            if len(self._unsent) == 1:
-                threading.Thread(target=self._drain, name=self._name, daemon=True).start()
+            with self._lock:
+                if self._seal is not None:
+                    sent.append(0)  # what is sealed must go
+                    frame = (self._seal(data), sent)
+                self._put(frame)
         except BaseException as error:
-            self._on_broken(error)  # half a frame went out, and nobody will write the rest
+            let_go(self._lock)
+            with self._lock:
+                if is_of_system(error) or (self._seal and self._is_missing(frame)):
+                    self._on_broken(error)  # with TLS, the next would follow upon a part of it
+                else:
+                    self._clean_up(frame)
             raise
 
-    def _drain(self) -> None:
-        chunk: memoryview | None = self._unsent[0]
+    def _put(self, frame: _Frame) -> None:
+        data, sent = frame
+        if self._unsent:
+            sent.append(0)  # it will go, and whoever asks whether it went must know
+            self._unsent.append(frame)
+            self.unsent += len(data) + _OVERHEAD
+            return
+        self._unsent.append(frame)
         try:
-            while chunk is not None:
-                chunk = self._advance(chunk, self._socket.send(chunk))
+            # map and extend run in C: a signal cannot come between the system call and the note
+            # of its result, as it could with `sent = send(data)`.
+            sent.extend(map(self._socket.send, (data,), _DO_NOT_WAIT))
+        except BlockingIOError:
+            sent.append(0)
+        if sum(sent) == len(data):
+            self._unsent.popleft()
+        else:
+            self.unsent += len(data) + _OVERHEAD
+        if self._unsent:
+            self._start_drain()
+
+    def _is_missing(self, frame: _Frame) -> bool:
+        """Whether an interruption came before a frame was put."""
+        return not any(each is frame for each in self._unsent) and sum(frame[1]) == 0
+
+    def _clean_up(self, frame: _Frame) -> None:
+        """See to it that what an interruption left here goes out, or never does."""
+        if self._is_missing(frame):
+            frame[1].clear()
+        elif not frame[1]:
+            self._unsent.remove(frame)
+        if not self._unsent:
+            return
+        try:
+            self._start_drain()
+        except BaseException as error:
+            self._on_broken(error)  # half a frame may be out, and nobody writes the rest
+            raise
+
+    def _start_drain(self) -> None:
+        """Have a thread write what is left; one too many ends at once."""
+        threading.Thread(target=self._drain, name=self._name, daemon=True).start()
+
+    def _drain(self) -> None:
+        if not self._draining.acquire(blocking=False):
+            return
+        try:
+            while (rest := self._rest()) is not None:
+                chunk, sent = rest
+                sent.append(self._socket.send(chunk))
         except OSError as error:
             self._on_broken(error)
 
-    def _advance(self, chunk: memoryview, sent: int) -> memoryview | None:
-        """Drop what was sent and return what is next.
+    def _rest(self) -> tuple[memoryview, list[int]] | None:
+        """What is next: of the first frame, what is not out yet.
 
         None ends the congestion, and with it the thread: decided under the lock, so that two
         threads never write at once.
         """
         with self._lock:
-            self.unsent -= sent
-            if sent < len(chunk):
-                self._unsent[0] = chunk[sent:]
-            else:
+            while self._unsent:
+                data, sent = self._unsent[0]
+                done = sum(sent)
+                if done < len(data):
+                    return memoryview(data)[done:], sent
                 self._unsent.popleft()
-                self.unsent -= _OVERHEAD
-            return self._unsent[0] if self._unsent else None
+                self.unsent = max(0, self.unsent - len(data) - _OVERHEAD)
+            self.unsent = 0
+            self._draining.release()
+            return None
 
 
-def _as_it_is(frame: bytes, held: list[bytes]) -> None:
-    held.append(frame)
+def is_of_system(error: BaseException) -> bool:
+    """Whether an error is the operating system's: a signal's handler may raise TimeoutError."""
+    return isinstance(error, OSError) and error.errno is not None
 
 
 # --- the connection -------------------------------------------------------------------------------
@@ -523,9 +575,7 @@ class Connection:
                 with contextlib.suppress(Empty):
                     outcome = outcomes.get(timeout=left)
             if outcome is None:
-                if self._pending.claim(request_id) is not None:
-                    self._expire(call)
-                outcome = outcomes.get()  # completed: above, or at this moment by the reader
+                outcome = self._given_up(request_id, call, outcomes)
         except BaseException:
             self._pending.claim(request_id)
             raise
@@ -597,18 +647,21 @@ class Connection:
     def _send(self, command: RemotingCommand, call: PendingCall) -> int:
         request_id = command.request_id = ~(next(self._ids) & _ID_MASK)
         frame = self._frame(command)
-        if not self._pending.add(request_id, call):
-            raise self._lost(call.code)
-        self._unheard_since = min(self._unheard_since, self._awake.now())
         try:
-            self._write(frame, call.code, _MAX_UNSENT)
+            entered = self._pending.add(request_id, call)
+            if entered:
+                self._unheard_since = min(self._unheard_since, self._awake.now())
+                self._write(frame, call.code, _MAX_UNSENT, command.sent)
         except ConnectionLost:
             if self._pending.claim(request_id) is not None:
                 raise
             # else the reader saw the loss first and called on_reply: once is enough
         except BaseException:
-            self._pending.claim(request_id)
+            if not command.sent:  # else its reply will come, and is waited for
+                self._pending.claim(request_id)
             raise
+        if not entered:
+            raise self._lost(call.code)
         if not call.attended:
             self._turns.call()
         return request_id
@@ -616,18 +669,32 @@ class Connection:
     def _attend(self, request_id: int, call: PendingCall) -> None:
         wanted = partial(self._pending.has, request_id)
         mine = partial(self._complete_mine, request_id)
-        try:
-            self._turns.read(wanted, mine, call.deadline - self._awake.now())
-        except OSError as error:
-            self._abort(error)
+        self._turns.read(wanted, mine, call.deadline - self._awake.now())
+
+    def _given_up(
+        self,
+        request_id: int,
+        call: PendingCall,
+        outcomes: SimpleQueue[RemotingCommand | RemotingError],
+    ) -> RemotingCommand | RemotingError:
+        """What became of a call whose caller waits no longer."""
+        if self._pending.claim(request_id) is None:
+            return outcomes.get()  # completed at this moment by the reader
+        self._end_if_silent()
+        return request_timed_out(self.address, call.code, call.timeout)
 
     def _complete_mine(self, request_id: int, data: bytes) -> bool:
-        """Complete a request of this thread if its reply is all that came."""
+        """Complete a request of this thread if its reply is all that came, and says yes.
+
+        A failure can need locks and logs, which no interruption must cut off: the thread's work.
+        """
         reply = self._decoder.whole(data)
         if reply is None or not reply.is_response or reply.request_id != request_id:
             return False
+        if reply.code != ResponseCode.SUCCESS:
+            return False
         self._note_life()
-        self._pending.complete(request_id, partial(self._complete, outcome=reply))
+        self._pending.complete(request_id, reply)
         return True
 
     def _frame(self, command: RemotingCommand) -> bytes:
@@ -635,19 +702,24 @@ class Connection:
             command = signed(command, self._credentials)
         return encode_frame(command)
 
-    def _write(self, frame: bytes, code: int, limit: int) -> None:
+    def _write(self, frame: bytes, code: int, limit: int, sent: list[int] | None = None) -> None:
         waiting = self._writer.unsent
         if waiting > limit:
             self.give_up(f"it does not read; {waiting} bytes wait for it, {limit} may")
         if self._cause is not None:
             raise self._lost(code)
         try:
-            self._writer.write(frame)
+            self._writer.write(frame, [] if sent is None else sent)
         except OSError as error:
+            if not is_of_system(error):
+                raise
             raise self._lost(code) from error
 
     def _abort(self, cause: BaseException) -> None:
         """Remember why the connection ends (the first cause counts) and wake the reader."""
+        shielded(partial(self._end_with, cause))
+
+    def _end_with(self, cause: BaseException) -> None:
         with self._end:
             if self._cause is not None:
                 return
@@ -721,6 +793,9 @@ class Connection:
 
     def _expire(self, call: PendingCall) -> None:
         self._complete(call, request_timed_out(self.address, call.code, call.timeout))
+        self._end_if_silent()
+
+    def _end_if_silent(self) -> None:
         # Half-open: a firewall or a dead relay takes our bytes and nothing comes back. Nobody else
         # would notice. (Java closes the socket after each time-out of a blocking request.)
         if self._awake.now() - self._unheard_since > _SILENCE:

@@ -13,6 +13,7 @@ from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import (
     AppendRecord,
     Call,
+    HasOffsets,
     LockQueues,
     MaxOffset,
     MinOffset,
@@ -22,6 +23,7 @@ from orderly.ordering.broker_calls import (
     Peek,
     Peeked,
     QueryOffset,
+    QueueEnds,
     ReadParked,
     ReadRecords,
     RecordsRead,
@@ -37,6 +39,7 @@ from orderly.protocol.park_record import PARKED, ParkMessage, park_request
 from orderly.protocol.record_format import Seal, without_content
 from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import record_kind
+from orderly.protocol.statistics import TopicOffset
 
 
 def performer(group: str, brokers: BrokerCalls, secrets: str = "") -> Callable[[Call], Any]:
@@ -55,19 +58,21 @@ def performer(group: str, brokers: BrokerCalls, secrets: str = "") -> Callable[[
         LockQueues: lambda call: brokers.lock_queues(group, call.broker_name, call.queues),
         UnlockQueues: lambda call: brokers.unlock_queues(group, call.broker_name, call.queues),
         QueryOffset: lambda call: brokers.query_offset(group, call.queue),
+        HasOffsets: lambda call: brokers.has_offsets(group, call.queues),
         SaveOffset: lambda call: save_offset(brokers, group, call),
         AppendRecord: lambda call: append_record(brokers, group, seal, call),
         ReadRecords: lambda call: read_records(brokers, group, seal, call),
         ReadParked: lambda call: read_parked(brokers, group, seal, call),
-        Peek: lambda call: peek(brokers, group, call),
-        **positions(brokers),
+        **positions(brokers, group),
     }
     return lambda call: table[type(call)](call)
 
 
-def positions(brokers: BrokerCalls) -> dict[type[Call], Callable[[Any], Any]]:
+def positions(brokers: BrokerCalls, group: str) -> dict[type[Call], Callable[[Any], Any]]:
     """How a broker answers the calls that ask for a position in the log."""
     return {
+        Peek: lambda call: peek(brokers, group, call),
+        QueueEnds: lambda call: queue_ends(brokers, group, call),
         MinOffset: lambda call: brokers.min_offset(call.queue),
         MaxOffset: lambda call: brokers.max_offset(call.queue),
         OffsetAtTime: lambda call: brokers.search_offset(call.queue, call.moment.timestamp()),
@@ -110,6 +115,33 @@ def peek(brokers: BrokerCalls, group: str, call: Peek) -> Peeked:
     found = first is not None and first.queue_offset == call.offset
     stored_at = round(first.store_time * 1000) if first is not None and found else None
     return Peeked(stored_at, reply.max_offset)
+
+
+def queue_ends(brokers: BrokerCalls, group: str, call: QueueEnds) -> dict[MessageQueue, Peeked]:
+    """Look at the last message of each queue: one request, or two a queue where it must be.
+
+    Raises:
+        OffsetReset: an operator has reset the group's offset; a pull's reply says so.
+        OrderlyError: no answer, or one that says no; TopicNotFound where there is no such topic.
+    """
+    stats = brokers.topic_stats(call.queues[0])
+    return {
+        queue: _told_end(stats[queue]) if queue in stats else _found_end(brokers, group, queue)
+        for queue in call.queues
+    }
+
+
+def _told_end(told: TopicOffset) -> Peeked:
+    there = told.last_update_time > 0  # of a queue that is empty by now the time is not known
+    return Peeked(round(told.last_update_time * 1000) if there else None, told.max_offset)
+
+
+def _found_end(brokers: BrokerCalls, group: str, queue: MessageQueue) -> Peeked:
+    end = brokers.max_offset(queue)
+    if end == 0:
+        return Peeked(None, end)
+    last = peek(brokers, group, Peek(queue, end - 1))
+    return Peeked(last.stored_at, end)
 
 
 # --- records of the state topic, messages of the park topic ---------------------------------------

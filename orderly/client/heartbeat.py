@@ -20,6 +20,7 @@ from orderly.client.peer_requests import GroupAnswers
 from orderly.client.routes import Routes
 from orderly.config import parse_consume_from
 from orderly.errors import LifecycleError, NoPermission, OrderlyError, TopicNotFound
+from orderly.interruptions import shielded
 from orderly.log import get_logger
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import RequestCode
@@ -172,6 +173,9 @@ class Heartbeats:
         Returns:
             A refusal, if every broker has refused us.
         """
+        return shielded(self._beat_all)
+
+    def _beat_all(self) -> NoPermission | None:
         with self._round:
             heartbeat = self._snapshot()
             if not heartbeat.consumers and not heartbeat.producers:

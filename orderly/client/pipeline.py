@@ -8,6 +8,7 @@ questions with their other work, and one that hangs must not cost a time-out for
 from __future__ import annotations
 
 import math
+import struct
 import threading
 import time
 from collections import Counter
@@ -75,6 +76,10 @@ class Gate:
         """Begin a new round: an address that was given up gets one question as a probe."""
         self._probing = self._failures >= self._limits.give_up_after
 
+    def clear(self) -> None:
+        """Forget what flies: whoever asked it was interrupted (Ctrl-C), and hears no answer."""
+        self._flying = 0
+
     def wait(self, now: float) -> float:
         """Seconds until the next question may go; inf: not before an answer, or never."""
         most = 1 if self._failures else self._limits.in_flight  # silence may be beginning
@@ -120,6 +125,19 @@ Outcome = tuple[int, RemotingCommand | RemotingError, Connection]
 # Of the 16 threads with which a broker answers whoever administers it (adminBrokerThreadPoolNums),
 # each waits for up to 10 s for a member that keeps silent (Java: Broker2Client.callClient).
 _RELAYED_AT_ONCE = 4
+
+
+# What reading raises where a broken answer was not thought of. Anything else is not the answer's
+# fault: this may run on the program's thread, where a signal's handler can raise what it likes.
+_UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class NotAsked(RemotingError):
@@ -276,6 +294,8 @@ class _Round(Generic[R]):
 
     def run(self) -> None:
         """Ask all, and return when each has its answer or its error."""
+        self.peer.gate.clear()
+        self.peer.relays.clear()
         while len(self._answers) < len(self._questions):
             wait = self._send_what_may_go()
             if self._next > len(self._answers):
@@ -384,7 +404,7 @@ class _Round(Generic[R]):
             return question.read(reply)
         except OrderlyError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - any error is this answer's failure
+        except _UNREADABLE as error:
             cause = ProtocolError(f"the reply of {self.peer.address} could not be read: {error!r}")
             cause.__cause__ = error
             return cause

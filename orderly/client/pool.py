@@ -15,6 +15,7 @@ from orderly.client.connection import Connection
 from orderly.client.security import UNPROTECTED, Security
 from orderly.clock import AwakeClock
 from orderly.errors import LifecycleError
+from orderly.interruptions import shielded
 from orderly.log import get_logger
 from orderly.protocol.frame import RemotingCommand
 
@@ -124,7 +125,9 @@ class Connections:
             ConnectFailed: names the address and what to check; `broker_hosts` if it is not allowed.
             LifecycleError: after `close`, or in a forked child.
         """
-        return self.connected(address) or self._opening.do(address, lambda: self._connect(address))
+        return self.connected(address) or shielded(
+            lambda: self._opening.do(address, lambda: self._connect(address))
+        )
 
     def close(self) -> None:
         """Close all connections and refuse new ones. Idempotent; no effect in a forked child."""

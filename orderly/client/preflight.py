@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from orderly.client import Client
 from orderly.config import ConsumerConfig
 from orderly.errors import ConfigError, NotAtProxy, OrderlyError
+from orderly.foreign_text import shell_word
 from orderly.model import TopicRoute
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import Language
@@ -118,11 +119,16 @@ def check_topic(client: Client, topic: str) -> Iterator[Found]:
         yield StartRefused(error)
         return
     if not route.read_queues():
-        text = (
-            f"no queue of topic {topic} may be read: its read permission is off, or it has no"
-            " read queues; set them at the broker (mqadmin updateTopicPerm, updateTopic)"
-        )
-        yield StartRefused(ConfigError(text))
+        yield StartRefused(ConfigError(not_readable(topic)))
+
+
+def not_readable(topic: str) -> str:
+    """What is wrong with a topic whose route has no queue to read, and what to do."""
+    return (
+        f"no queue of topic {topic} may be read: its read permission is off, or that of its"
+        " brokers, or it has no read queues; set them at the broker (mqadmin updateTopicPerm,"
+        " updateBrokerConfig -k brokerPermission, updateTopic)"
+    )
 
 
 def check_group(
@@ -216,7 +222,7 @@ def _check_type(client: Client, group: str, route: TopicRoute, broker: str) -> I
         text = (
             f"topic {route.topic} is of type FIFO, but broker {broker} does not know group"
             f" {group} as ordered, so gRPC members would get messages of one key side by side."
-            f" Mark it (mqadmin updateSubGroup -c <cluster> -g {group} -o true), or set"
+            f" Mark it (mqadmin updateSubGroup -c <cluster> -g {shell_word(group)} -o true), or set"
             " ConsumerConfig.require_ordered_group=False if no gRPC client ever joins"
         )
         yield StartRefused(ConfigError(text))

@@ -14,10 +14,12 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from orderly.interruptions import let_go
 
 _READ_SIZE = 64 * 1024
 _ONE_READ = (_READ_SIZE,)
-_DO_NOT_WAIT = (False,)
 # Seconds a caller reads at most; the kernel counts them (a poll before each read: 8 % of a send).
 _PATIENCE = 1
 # Seconds without a caller that reads, after which the thread does: for what the peer says unasked.
@@ -43,10 +45,10 @@ class ReaderElection:
         self._expected = expected
         self._receive = receive or sock.recv
         self._shared = receive is None
-        self._role = threading.Lock()  # who holds it reads; kept for ever once the stream ended
+        self._role = threading.RLock()  # who holds it reads; kept for ever once the stream ended
         self._left: list[bytes] = []  # what a caller read, and the thread has to hand on
-        self._called = threading.Lock()  # released to call the thread
-        self._called.acquire()
+        self._failed: list[OSError] = []  # how a caller's read ended
+        self._calls: SimpleQueue[None] = SimpleQueue()  # for the thread
         self._stands_back = False
         self._readings = 0  # of callers
         limit = struct.pack("@ll", _PATIENCE, 0)  # struct timeval
@@ -59,6 +61,8 @@ class ReaderElection:
             OSError: the stream broke.
         """
         self._role.acquire()
+        if self._failed:
+            raise self._failed[0]
         if self._left:
             return self._left.pop()
         while True:
@@ -75,6 +79,8 @@ class ReaderElection:
         self._role.release()
         if not (alone and self._shared):
             return
+        while not self._calls.empty():  # of the last time
+            self._calls.get()
         self._stands_back = True
         if not self._expected():  # asked after it can be called: who waits now, calls
             self._wait_until_called()
@@ -95,35 +101,48 @@ class ReaderElection:
         if not self._shared or timeout < _PATIENCE:
             self._call_if_expected()
             return
-        held: list[bool] = []
         try:
-            # In C, as no signal may come between: the turn, or bytes, would be taken and not held.
-            held.extend(map(self._role.acquire, _DO_NOT_WAIT))
-            if held[0] and not self._left and wanted():
-                self._readings += 1
+            had_turn = self._in_turn(wanted, mine)
+        except BaseException:  # an interruption; it may have come before the turn was given back
+            let_go(self._role)
+            self._call_if_expected()
+            raise
+        if had_turn:
+            self._call_if_expected()
+
+    def _in_turn(self, wanted: Callable[[], bool], mine: Callable[[bytes], bool]) -> bool:
+        if not self._role.acquire(False):
+            return False
+        if not self._left and wanted():
+            self._readings += 1
+            try:
+                # In C, as no signal may come between: bytes would be taken and not held.
                 self._left.extend(map(self._receive, _ONE_READ))
+            except BlockingIOError:
+                pass  # nothing came for so long; the thread goes on
+            except OSError as error:
+                if error.errno is None:  # a TimeoutError of a signal's handler, say
+                    raise
+                self._failed.append(error)
+            else:
                 if mine(self._left[0]):
                     self._left.clear()
-        except BlockingIOError:
-            pass  # nothing came for so long; the thread goes on
-        finally:
-            if held and held[0]:
-                self._role.release()
-                self._call_if_expected()
+        self._role.release()
+        return True
 
     def call(self) -> None:
         """Make the thread read if it pauses."""
         if self._stands_back:
-            with contextlib.suppress(RuntimeError):  # it was called already
-                self._called.release()
+            self._calls.put(None)
 
     def _call_if_expected(self) -> None:
-        if self._left or self._expected():
+        if self._left or self._failed or self._expected():
             self.call()
 
     def _wait_until_called(self) -> None:
         seen = -1
         while seen != self._readings:
             seen = self._readings
-            if self._called.acquire(timeout=_STANDS_BACK):
+            with contextlib.suppress(Empty):
+                self._calls.get(timeout=_STANDS_BACK)
                 return

@@ -22,6 +22,7 @@ from orderly.errors import (
     RouteError,
     TopicNotFound,
 )
+from orderly.interruptions import shielded
 from orderly.log import get_logger
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.protocol.codes import RequestCode, ResponseCode
@@ -234,10 +235,13 @@ class Routes:
             TopicNotFound: no name server knows the topic (any more).
             NameServerUnavailable: none answered.
         """
-        return self._fetching.do(topic, lambda: self._renew(topic))
+        return shielded(lambda: self._fetching.do(topic, lambda: self._renew(topic)))
 
     def forget(self, topic: str) -> None:
         """Drop the topic's route, so that it is no longer refreshed."""
+        shielded(lambda: self._forget(topic))
+
+    def _forget(self, topic: str) -> None:
         with self._lock:
             self._routes.pop(topic, None)
             self._asked_at.pop(topic, None)
@@ -246,6 +250,9 @@ class Routes:
 
     def suspect(self, topic: str) -> None:
         """Have the topic's route fetched again in the background, soon. Never blocks."""
+        shielded(lambda: self._suspect(topic))
+
+    def _suspect(self, topic: str) -> None:
         with self._lock:
             if topic not in self._routes:
                 return  # whoever needs it fetches it
@@ -278,15 +285,13 @@ class Routes:
 
     def master_of(self, broker_name: str) -> str | None:
         """The address of a broker's master by any known route; None: none has it. Never blocks."""
-        with self._lock:
-            routes = [r for topic, r in self._routes.items() if topic not in self._missing]
+        routes = [r for topic, r in tuple(self._routes.items()) if topic not in self._missing]
         brokers = (route.broker(broker_name) for route in routes)
         return next((broker.master for broker in brokers if broker and broker.master), None)
 
     def brokers(self) -> tuple[BrokerData, ...]:
         """The brokers of all known routes; one for each route that has it."""
-        with self._lock:
-            routes = list(self._routes.values())
+        routes = tuple(self._routes.values())
         return tuple(broker for route in routes for broker in route.brokers)
 
     def broker_addresses(self) -> tuple[str, ...]:

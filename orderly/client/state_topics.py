@@ -21,6 +21,7 @@ from orderly.errors import (
     RouteError,
     TopicNotFound,
 )
+from orderly.foreign_text import shell_word
 from orderly.model import BrokerData, MessageQueue, Permission, QueueData, TopicRoute
 from orderly.ordering.topic_names import park_topic, state_topic
 from orderly.protocol.topics import TopicConfig
@@ -267,7 +268,7 @@ def _no_permission(own: OwnTopic, broker: BrokerData, present: TopicConfig) -> s
     return (
         f"{own.kind} {own.topic} may not be {can} on broker {broker.broker_name}, and order='key'"
         f" keeps there {own.keeps}: set its permission to 6"
-        f" (mqadmin updateTopicPerm {_at(broker)} -t {own.topic} -p 6)"
+        f" (mqadmin updateTopicPerm {_at(broker)} -t {shell_word(own.topic)} -p 6)"
     )
 
 
@@ -286,12 +287,14 @@ def _too_few(own: OwnTopic, broker: BrokerData, size: int, needed: int, command:
 
 def _command(group: str, topic: str) -> str:
     """What makes the two topics, and grows them."""
-    return f"orderly topic create {topic} --for-group {group}"
+    return f"orderly topic create {shell_word(topic)} --for-group {shell_word(group)}"
 
 
 def _at(broker: BrokerData) -> str:
     """The argument of `mqadmin` for a broker; -n or NAMESRV_ADDR gives it the name server."""
-    return f"-b {broker.master}" if broker.master else f"-c {broker.cluster}"
+    if broker.master:
+        return f"-b {shell_word(broker.master)}"
+    return f"-c {shell_word(broker.cluster)}"
 
 
 def _refusal(error: OrderlyError, own: OwnTopic, broker: str) -> OrderlyError:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from orderly.config import ClientConfig
 from orderly.errors import ConfigError, ConnectFailed
+from orderly.interruptions import let_go
 from orderly.log import get_logger
 
 _AUTHORITY = (
@@ -99,7 +100,7 @@ class TlsStream:
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext, host: str) -> None:
         self._socket = sock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
@@ -123,18 +124,21 @@ class TlsStream:
             self._incoming.write(data)
         self._socket.settimeout(None)
 
-    def seal(self, frame: bytes, held: list[bytes]) -> None:
-        """Append to `held` what to send for `frame`; it must go out, in the order of the calls.
+    def seal(self, frame: bytes) -> bytes:
+        """Return what to send for `frame`; it must go out, in the order of the calls.
 
-        What the protocol itself wants to say (new keys) comes along: it may wait until then. An
-        interruption (KeyboardInterrupt) loses nothing: what is not in `held` comes with the next.
+        What the protocol itself wants to say (new keys) comes along: it may wait until then. After
+        an interruption nobody knows what was sealed: the stream must end.
         """
         rest = memoryview(frame)
-        with self._lock:
-            while rest:
-                rest = rest[self._ssl.write(rest) :]
-            # In C, as no signal may come between: what is read and not held would be missing.
-            held.extend(map(self._outgoing.read, (-1,)))
+        try:
+            with self._lock:
+                while rest:
+                    rest = rest[self._ssl.write(rest) :]
+                return self._outgoing.read()
+        except BaseException:
+            let_go(self._lock)
+            raise
 
     def recv(self, size: int = _READ_SIZE) -> bytes:
         """Wait for bytes of the peer, as a socket's recv does; b"" is the end. For one thread.

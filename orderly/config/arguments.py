@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from ipaddress import IPv6Address, ip_address
 from threading import TIMEOUT_MAX
 from typing import Any, TypeGuard
 
@@ -74,6 +75,7 @@ def check_port(name: str, value: object) -> None:
 
 DEFAULT_NAMESRV_PORT = 9876
 _PORT = re.compile(r"[0-9]{1,5}")
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/+")  # http://, and dns:/// as gRPC has it
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 # What a name or an address of a host may hold, once IDNA has written it in ASCII.
 _HOST = re.compile(r"[a-zA-Z0-9._-]+|\[?[0-9a-fA-F]*(:[0-9a-fA-F.]*){2,}(%[a-zA-Z0-9._-]+)?\]?")
@@ -108,7 +110,8 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
     """Split "host:port;host:port" (or commas) into addresses; the port defaults to 9876.
 
     Raises:
-        ConfigError: empty, or a port that is not a number from 1 to 65535.
+        ConfigError: empty, something else, or a port that is not a number from 1 to 65535; an IPv6
+            address must be in brackets. The text says what to write.
     """
     if not isinstance(namesrv, str):
         raise ConfigError(f"namesrv must be a str such as 'host:9876', not {namesrv!r}")
@@ -122,12 +125,33 @@ def parse_addresses(namesrv: str) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if not colon:
-        host, port = text, str(DEFAULT_NAMESRV_PORT)
-    if not (is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
-        raise ConfigError(f"{text!r:.80} is not a name server address; write host:port (namesrv)")
+    host, port = text, str(DEFAULT_NAMESRV_PORT)
+    if not text.endswith("]") and ":" in text:
+        host, _, port = text.rpartition(":")
+    bare = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    if bare or not (is_host(host) and _PORT.fullmatch(port) and 0 < int(port) < 65536):
+        raise ConfigError(f"{text!r:.80} is not a name server address; {_remedy(text)} (namesrv)")
     return f"{host}:{port}"
+
+
+def _remedy(text: str) -> str:
+    """What to write in place of what is no address."""
+    scheme = _SCHEME.match(text)
+    if scheme is not None:
+        return f"write host:port of its remoting port, without {scheme[0]}"
+    if _is_ipv6(text):
+        return f"write an IPv6 address in brackets, as [{text}]:{DEFAULT_NAMESRV_PORT}"
+    host, _, port = text.rpartition(":")
+    if _is_ipv6(host):
+        return f"write an IPv6 address in brackets, as [{host}]:{port}"
+    return "write host:port"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return isinstance(ip_address(text), IPv6Address)
+    except ValueError:
+        return False
 
 
 def is_host(text: str) -> bool:
@@ -142,7 +166,7 @@ def is_host(text: str) -> bool:
 
 
 def check_callable(what: str, function: object) -> None:
-    """Raise ConfigError unless `function` can be called.
+    """Raise ConfigError unless `function` can be called, and does its work when it is.
 
     Args:
         what: what it is, for the error: "the handler".
@@ -150,6 +174,11 @@ def check_callable(what: str, function: object) -> None:
     """
     if not callable(function):
         raise ConfigError(f"{what} must be callable, not {type(function).__name__}")
+    if yields(function):
+        raise ConfigError(
+            f"{what} has a `yield`, so a call would run nothing of it: take the `yield` out, and"
+            " return the answer (a handler: `return Ack()`)"
+        )
 
 
 def check_function(what: str, function: object) -> None:
@@ -187,8 +216,18 @@ def check_arguments(what: str, function: Callable[..., object], *names: str) -> 
 
 def is_async(function: object) -> bool:
     """True for an `async def`, and for an object whose `__call__` is one."""
-    call = getattr(function, "__call__", None)  # noqa: B004 - not whether, but how it is called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return any(map(inspect.iscoroutinefunction, _called(function)))
+
+
+def yields(function: object) -> bool:
+    """True for a generator function, plain or async, and for an object whose `__call__` is one."""
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(each) for each in _called(function) for kind in kinds)
+
+
+def _called(function: object) -> tuple[object, object]:
+    """What may hold the code of a call."""
+    return function, getattr(function, "__call__", None)  # noqa: B004 - not whether, but how
 
 
 def asked_to_stop() -> bool:

@@ -86,8 +86,9 @@ class ConsumerConfig(FromEnv):
     With order="queue", settings that are only for order="key" must have their default.
 
     Attributes:
-        consume_from: where a group without a stored offset starts: "last" (as Java), "first", or
-            an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is understood).
+        consume_from: where a group starts that has no stored offset in any queue of the topic:
+            "last" (as Java), "first", or an ISO 8601 time (Java's yyyyMMddHHmmss, local time, is
+            understood). In any other group a queue without an offset starts with its first message.
         order: "queue": one message of a queue at a time, as in Java. "key": one message of a key at
             a time, and the keys of a queue in parallel; a failing key holds back no other. A key
             function (`OrderlyConsumer(key=)`) runs on the thread that reads all replies of a
@@ -105,8 +106,10 @@ class ConsumerConfig(FromEnv):
             or more); at most a tenth of a second's worth at once. None: no limit. No thread sleeps
             for it, no attempt is counted, and queues go on in the order in which they began to
             wait.
-        max_rate_per_key: with order="key", the same for each key: its next message begins no
-            earlier than 1 / max_rate_per_key seconds after the previous one began.
+        max_rate_per_key: with order="key", the same for each key: the call with its next message
+            begins no earlier than 1 / max_rate_per_key seconds after the previous call began.
+            Messages of parked keys that are released count for both rates. What is parked instead
+            of handled counts for neither, and neither holds back an operator's command.
         suspend: seconds that a queue waits after SUSPEND, 0.01 to 30. With order="key": how long a
             key waits after its first failure; it doubles with each further failure, and the actual
             wait is a random part, half of it to all.
@@ -117,8 +120,9 @@ class ConsumerConfig(FromEnv):
             ahead, and the topics of parked keys (one each per group and topic). False: they must
             exist.
         max_reconsume_times: after this many failures of a message the next failure sends it to the
-            group's dead letters (`%DLQ%<group>`). Counted in memory, so it starts over after a
-            rebalance. None: the message is retried until it succeeds (Java: -1).
+            group's dead letters (`%DLQ%<group>`). A Suspend counts, too, as in Java. Counted in
+            memory, so it starts over after a rebalance. None: the message is retried until it
+            succeeds (Java: -1).
         on_expiring: what to do with a message that still fails when three quarters of the broker's
             retention are over, so that the broker will soon delete it. "park": with order="key" its
             key is parked, and kept; with order="queue" as "block". "dead_letter": it is stored as a
@@ -150,7 +154,9 @@ class ConsumerConfig(FromEnv):
         pull_retry: seconds before a failed or refused pull is tried again.
         rebalance_interval, lock_interval, commit_interval: seconds between rounds.
         lock_trust: seconds after which this member no longer trusts a lock that was not renewed; at
-            most 50 (the broker frees it after 60).
+            most 50 (the broker frees it after 60). If messages wait, there is room for them, and no
+            handler call begins for as long, this member gives its queues up (event
+            "engine.stands").
         handover_timeout: seconds for which a queue that goes to another member waits for a running
             handler before the log names that handler. The offset is saved then, and the queue stays
             locked. Never longer than lock_trust.

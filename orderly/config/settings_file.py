@@ -102,7 +102,7 @@ def read_settings(
     """Read a file.
 
     Logs a warning if the file holds a secret and every user of the machine can read it, or if
-    others can write it.
+    others can write or replace it.
 
     Args:
         path: where it is.
@@ -126,13 +126,23 @@ def read_settings(
         if status.st_mode & stat.S_IROTH and settings.has_secrets:
             hint = "it holds a secret; make it readable by its owner only (chmod 600)"
             _warn_once("settings.readable_by_all", path, hint)
-        if _others_write(status):
-            hint = (
-                "whoever can write it chooses the servers that get messages and keys; make it"
-                " writable by its owner only (chmod go-w)"
-            )
+        if (remedy := _who_else_writes(path, status)) is not None:
+            hint = f"whoever can change it chooses the servers that get messages and keys; {remedy}"
             _warn_once("settings.writable_by_others", path, hint)
     return settings
+
+
+def _who_else_writes(path: Path, status: os.stat_result) -> str | None:
+    """What to do about others who can change a settings file; None: there are none."""
+    if status.st_uid not in {0, os.geteuid()}:
+        return "it belongs to another user: take a file of your own"
+    if _others_write(status):
+        return "make it writable by its owner only (chmod go-w)"
+    for folder in dict.fromkeys((path.parent, path.resolve().parent)):
+        of_folder = folder.stat()
+        if _others_write(of_folder) and not of_folder.st_mode & stat.S_ISVTX:
+            return f"others can replace it: make {folder} writable by its owner only (chmod go-w)"
+    return None
 
 
 def _others_write(status: os.stat_result) -> bool:

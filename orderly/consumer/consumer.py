@@ -27,7 +27,6 @@ from orderly.config.arguments import (
     is_number,
 )
 from orderly.config.fields import given
-from orderly.consumer.coroutines import in_thread_of_its_own, to_its_end
 from orderly.consumer.health import Health
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.introspection import held_queues
@@ -36,7 +35,8 @@ from orderly.consumer.runtime import ConsumerRuntime, Lifecycle, State
 from orderly.consumer.session import Session, sharding_key
 from orderly.consumer.statistics import TopicStatistics
 from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
-from orderly.errors import ConfigError
+from orderly.errors import ConfigError, LifecycleError
+from orderly.interruptions import Shielded, in_thread_of_its_own, shielded, to_its_end
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
@@ -125,14 +125,17 @@ class OrderlyConsumer:
             check_handler(self.config, each)
         dry_run = getattr(handler, "dry_run", False) is True
         self._client = client or Client(namesrv=namesrv)
+        group_name = check_group(group, self._client.config.namespace)
         self._session, offsets = new_session(
-            check_group(group, self._client.config.namespace),
+            group_name,
             self._client,
             self.config,
             hooks or ConsumerHooks(),
             key,
         )
         state_topics = new_state_topics(self._session)
+        notes = [each.failing_for for each in each_of(handler) if hasattr(each, "failing_for")]
+        self._session.failing_for = lambda: max((note(group_name) for note in notes), default=0.0)
         owned = [] if offsets is None else [offsets.close]
         processes: ProcessHandler | None = None
         if self.config.executor == "process":
@@ -185,8 +188,12 @@ class OrderlyConsumer:
                 " the consumer one"
             )
         subscription = subscription_of(self._topic(topic), tags, sql)
-        real = subscription.topic
         self._client.connections.check_process()
+        shielded(partial(self._subscribe, subscription))
+        return self
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        real = subscription.topic
         with self._lifecycle.lock:
             self._lifecycle.require(State.CREATED, State.RUNNING)
             if self._lifecycle.state is State.RUNNING:
@@ -194,9 +201,9 @@ class OrderlyConsumer:
                 group = self._session.group
                 self._lifecycle.admit(preflight.check_filter(self._client, group, subscription))
                 self._lifecycle.ensure_state(real)
+                self._lifecycle.look_around(real)
             self._session.subscriptions = {**self._session.subscriptions, real: subscription}
             self._announce()
-        return self
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming `topic`: its queues are saved, released and unlocked. Returns at once.
@@ -206,9 +213,12 @@ class OrderlyConsumer:
         """
         real = self._topic(topic)
         self._client.connections.check_process()
+        shielded(partial(self._unsubscribe, real))
+
+    def _unsubscribe(self, topic: str) -> None:
         with self._lifecycle.lock:
             rest = {**self._session.subscriptions}
-            rest.pop(real, None)
+            rest.pop(topic, None)
             self._session.subscriptions = rest
             self._announce()
 
@@ -235,8 +245,13 @@ class OrderlyConsumer:
             NameServerUnavailable: no name server answered. Nothing is left running after any error.
         """
         self._client.connections.check_process()
-        self._lifecycle.start()
-        return self
+        starting = Shielded(self._lifecycle.start)
+        try:
+            starting.result()
+            return self  # noqa: TRY300 - an interruption can come here, too
+        except BaseException:
+            starting.undo(self._lifecycle.close)
+            raise
 
     def close(self) -> None:
         """Stop cleanly: handlers end, offsets are saved, then all locks are released at once.
@@ -247,8 +262,8 @@ class OrderlyConsumer:
         process ends first, the broker frees the queue within 60 s. A handler that never returns
         keeps its queue as long as the process lives: then end the process. A broker that does not
         answer is given 5 seconds once no handler runs; the log names what was not given back.
-        Idempotent; returns at once while another thread is closing. If it is interrupted, the next
-        call goes on with it.
+        Idempotent; returns at once while another thread is closing. If it is interrupted, it goes
+        on in the background.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself, or on the event loop
@@ -269,11 +284,16 @@ class OrderlyConsumer:
             signals: False: leave the signals alone.
 
         Raises:
+            LifecycleError: the consumer is not started, or its event loop was closed, so that no
+                handler can run any more. Or this thread runs an event loop, which the wait would
+                stop.
             ConfigError: `timeout` is neither None nor a number of seconds, or `signals` is not a
                 bool.
         """
         check_timeout("timeout", timeout)
         check_flag("signals", signals)
+        self._client.connections.check_process()
+        _refuse_in_loop()
         return self._lifecycle.wait(timeout, signals=signals)
 
     def __enter__(self) -> Self:
@@ -312,7 +332,7 @@ class OrderlyConsumer:
 
         Raises:
             ConfigError: `signals` is not a bool.
-            OrderlyError: as `start`.
+            OrderlyError: as `start`, and as `wait`.
         """
         check_flag("signals", signals)
         with heard(signals) as received:
@@ -331,6 +351,7 @@ class OrderlyConsumer:
                 # The loop wakes for each look, too: a signal right before its own wait is heard.
                 await asyncio.wait({closed}, timeout=LOOK)
                 await self._close_on(received())
+            closed.result()  # raises what `wait` does
         finally:
             closed.cancel()
 
@@ -366,12 +387,14 @@ class OrderlyConsumer:
             ConfigError: something other than queues.
         """
         self._client.connections.check_process()
-        self._runtime.control.pause(self.assignment if queues is None else queues)
+        chosen = self.assignment if queues is None else queues
+        shielded(partial(self._runtime.control.pause, chosen))
 
     def resume(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """End a pause; None: of every queue. Errors as `pause`."""
         self._client.connections.check_process()
-        self._runtime.control.resume(self._session.paused if queues is None else queues)
+        chosen = self._session.paused if queues is None else queues
+        shielded(partial(self._runtime.control.resume, chosen))
 
     def pause_key(self, key: Hashable) -> None:
         """With order="key": stop calling the handler for one key; the other keys go on.
@@ -379,8 +402,11 @@ class OrderlyConsumer:
         A running call ends normally. The key's messages wait in order, mostly without their bodies,
         and hold the committed offset back, as after a failure; no attempt is counted. The key stays
         paused across a rebalance, even if no message of it is here now, until you resume it or this
-        process ends. Other members do not know about the pause. Operators' commands about the key
-        (`orderly parked`) wait, too.
+        process ends. Other members do not know about the pause. An operator can still park the key,
+        or drop what is parked of it (`orderly parked`), because no handler is called for that; a
+        release waits until you resume the key. Of all paused keys together, 100,000 messages of a
+        queue can wait; then nothing more of that queue is pulled (`explain()` and `health()` say
+        so).
 
         Args:
             key: what the messages are ordered by: the sharding key (a str), or what `key=` returns.
@@ -390,12 +416,12 @@ class OrderlyConsumer:
             ConfigError: the order is by queue, or the argument is not a key.
         """
         self._client.connections.check_process()
-        self._runtime.control.pause_key(self._key(key))
+        shielded(partial(self._runtime.control.pause_key, self._key(key)))
 
     def resume_key(self, key: Hashable) -> None:
         """Let a paused key go on, with its next message. Errors as `pause_key`."""
         self._client.connections.check_process()
-        self._runtime.control.resume_key(self._key(key))
+        shielded(partial(self._runtime.control.resume_key, self._key(key)))
 
     def _key(self, key: Hashable) -> Hashable:
         if not self.config.by_key:
@@ -428,18 +454,20 @@ class OrderlyConsumer:
             LifecycleError: the queue is not held, or is being given up.
         """
         self._client.connections.check_process()
-        return self._runtime.control.seek(queue, position)
+        return shielded(partial(self._runtime.control.seek, queue, position))
 
     # --- questions -----------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
         """The state of the consumer's life cycle: created, running, closing, failed, closed."""
+        self._client.connections.check_process()
         return self._lifecycle.state
 
     @property
     def client_id(self) -> str:
         """This member's id, new at every start: "ip@pid#random"."""
+        self._client.connections.check_process()
         return self._client.client_id
 
     @property
@@ -449,17 +477,20 @@ class OrderlyConsumer:
         Queues that are being given up are left out, and so is the group's own retry topic. Names
         are the broker's: with the client's namespace, if it has one.
         """
+        self._client.connections.check_process()
         return held_queues(self._session)
 
     @property
     def paused(self) -> frozenset[MessageQueue]:
         """The queues that are paused, held or not."""
+        self._client.connections.check_process()
         return self._session.paused
 
     @property
     def paused_keys(self) -> frozenset[Hashable]:
         """The keys that are paused, whether or not messages of them are here."""
-        return self._session.paused_keys
+        self._client.connections.check_process()
+        return frozenset(self._session.paused_keys)
 
     def explain(self) -> tuple[Explanation, ...]:
         """Say what each queue of the subscribed topics is doing or waiting for, sorted by queue.
@@ -468,7 +499,8 @@ class OrderlyConsumer:
         suspended for another n s, flow-controlled, pulling, empty. `Why` has all of them. Does not
         ask a broker.
         """
-        return self._runtime.inspector.explain()
+        self._client.connections.check_process()
+        return shielded(self._runtime.inspector.explain)
 
     def explain_keys(self, limit: int = 20) -> tuple[KeyExplanation, ...]:
         """With order="key": which keys of the queues held here are unfinished, and why.
@@ -483,7 +515,8 @@ class OrderlyConsumer:
             ConfigError: a limit below 1.
         """
         check_count("limit", limit, 1)
-        return self._runtime.inspector.explain_keys(limit)
+        self._client.connections.check_process()
+        return shielded(partial(self._runtime.inspector.explain_keys, limit))
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
         """With order="key": the parked keys in the queues held here, sorted. Does not ask a broker.
@@ -492,11 +525,19 @@ class OrderlyConsumer:
         somebody releases or drops the key (`orderly parked`). A key is listed as soon as it is
         on record, so `orderly parked list` shows it, too.
         """
-        return self._runtime.inspector.parked()
+        self._client.connections.check_process()
+        return shielded(self._runtime.inspector.parked)
 
     def health(self) -> Health:
-        """For probes: live unless failed or hanging; ready once the member holds its queues."""
-        return self._runtime.inspector.health(self.state.value)
+        """For probes: whether this member is well, and why not. Asks no broker.
+
+        It is ready once it holds its queues, and a pull of each has succeeded. It stays ready while
+        pulls succeed within their usual time (30 s), and what waits for a handler gets one. It is
+        not live if it failed, if a handler hangs, or if nothing that waits gets a handler for twice
+        `lock_trust`. `Health` says more.
+        """
+        self._client.connections.check_process()
+        return shielded(lambda: self._runtime.inspector.health(self.state.value))
 
     def statistics(self, topic: str) -> TopicStatistics:
         """How fast a topic is consumed: calls, messages and failures a second, times in seconds.
@@ -504,11 +545,25 @@ class OrderlyConsumer:
         Raises:
             ConfigError: a bad topic name.
         """
-        return self._session.statistics.of(self._topic(topic), now())
+        self._client.connections.check_process()
+        real = self._topic(topic)
+        return shielded(lambda: self._session.statistics.of(real, now()))
 
     def _topic(self, name: str) -> str:
         """The broker's name of a topic: with the client's namespace."""
         return check_topic(name, self._client.config.namespace)
+
+
+def _refuse_in_loop() -> None:
+    """Raise LifecycleError on a thread whose event loop a wait would stop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise LifecycleError(
+        "wait() would stop this thread's event loop, and all that runs on it: use `await"
+        " consumer.run()`, or `async with consumer:`"
+    )
 
 
 # --- what a consumer is made of before it starts --------------------------------------------------

@@ -75,11 +75,8 @@ class Control:
             )
         offset = self._offset(queue, meant)
         with held.lock:
-            owned = held.owned
-            # A queue that is there already, with nothing cached, must not start over: an `assigned`
-            # hook that seeks would be called again and again.
-            there = owned.offset == owned.next_pull == offset and not owned.finished_ahead
-            moved = there or owned.restart_at(offset, Drop.MOVED)
+            there = held.owned.stands_at(offset)
+            moved = there or held.owned.restart_at(offset, Drop.MOVED)
         if not moved:
             raise LifecycleError(
                 f"this consumer is releasing {queue}; seek again once it holds the queue"
@@ -90,10 +87,13 @@ class Control:
         return offset
 
     def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets, on request of a broker that leaves resets to members (220)."""
-        for queue, offset in offsets.items():
-            held = self._session.find(queue)
-            if held is None:
+        """Go on from these offsets, on request of a broker that leaves resets to members (220).
+
+        A queue that is being given up takes its offset with it, to its next owner.
+        """
+        for held in self._session.held():
+            offset = offsets.get(held.queue)
+            if offset is None:
                 continue
             with held.lock:
                 moved = held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)

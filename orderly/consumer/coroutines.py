@@ -10,9 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import closing, suppress
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -21,7 +19,8 @@ from orderly.clock import now
 from orderly.consumer.handler_caller import Caller, LaneTask, next_call
 from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.workers import Burst, Engine, one_call
-from orderly.ordering.lanes import Batch
+from orderly.interruptions import to_its_end
+from orderly.ordering.lane import Batch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,6 +63,8 @@ class Coroutines(Engine):
         self._tasks: dict[asyncio.Task[None], _Run] = {}  # the loop's thread only
         self._in_flight = 0
         self._closed = False
+        self._asked = self._answered = 0  # signs of life of the loop
+        self._ran_on: int | None = None  # the thread on which the loop last ran
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -101,6 +102,7 @@ class Coroutines(Engine):
 
     def close(self) -> None:
         """Let running handlers end; start no more. Does not wait."""
+        self.errands.close()
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -121,6 +123,55 @@ class Coroutines(Engine):
                 _, run = self._tasks.popitem()
                 if run.claimed:
                     self._failed(run.held, run.batch)
+
+    # --- whether it runs -----------------------------------------------------------------------
+
+    @property
+    def begun(self) -> int:
+        """How often the loop has shown that it runs."""
+        return self._answered
+
+    @property
+    def waits(self) -> bool:
+        """Whether the loop was asked for a sign of life, or has no thread for a run that waits."""
+        return self._asked != self._answered or bool(self._refused)
+
+    @property
+    def trouble(self) -> str:
+        """What is the matter with the loop."""
+        if self._loop is None:
+            return "the system starts no thread for the event loop"
+        how = "does not run" if self.stopped else "is blocked by what runs on it"
+        return f"the event loop {how}"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the loop does not run now; the program may run it again."""
+        return self._loop is not None and not self._loop.is_running()
+
+    @property
+    def gone(self) -> str | None:
+        """That the loop was closed, and not by us."""
+        loop = self._loop
+        closed = loop is not None and loop.is_closed() and not self._closed
+        return "the event loop on which the handlers run was closed" if closed else None
+
+    @property
+    def thread(self) -> int | None:
+        """The loop's, where it blocks."""
+        return None if self.stopped else self._ran_on
+
+    def nudge(self, *, standing: bool) -> None:
+        """Ask the loop for a sign of life, once at a time; one that stands may have no thread."""
+        with suppress(RuntimeError):  # it was closed just now, or there is still no thread for it
+            loop = self._running_loop() if standing and not self._closed else self._loop
+            if loop is not None and self._asked == self._answered:
+                loop.call_soon_threadsafe(self._answer)
+                self._asked += 1
+
+    def _answer(self) -> None:
+        self._ran_on = threading.get_ident()
+        self._answered += 1
 
     # --- runs ----------------------------------------------------------------------------------
 
@@ -144,6 +195,7 @@ class Coroutines(Engine):
                 return
             if self._in_flight >= self._limit:
                 self._waiting.append(held)
+                self._in_line(held)
                 return
             self._in_flight += 1
         try:
@@ -152,8 +204,11 @@ class Coroutines(Engine):
             with self._lock:
                 self._in_flight -= 1
             self._submit_later(held, error)
+        else:
+            self._in_line(held)
 
     def _begin(self, held: HeldQueue) -> None:
+        self._ran_on = threading.get_ident()
         run = _Run(held)
         task = asyncio.get_running_loop().create_task(self._work_off(run))
         self._tasks[task] = run
@@ -221,7 +276,7 @@ class Coroutines(Engine):
         if batch.lane_task is not None:
             await self._run_lane_task(held, batch, batch.lane_task)
         elif held.sets_aside(batch.key):
-            await _in_thread(self._set_aside, held, batch)
+            await _in_thread(self._finisher.set_aside, held, batch)
         elif not held.owned.suspects.careful:
             await self._handle(held, batch)
         elif await _in_thread(self._suspect_runs.open, held, batch):
@@ -232,6 +287,7 @@ class Coroutines(Engine):
         size, statistics = self._session.config.batch_size, self._session.statistics
         if len(batch.messages) <= size:
             called = await self._caller.call_async(held, batch.messages, batch.key)
+            batch.began = called.at
             one_call(held, called, size, statistics)
         else:
             with Burst(held, batch, size, statistics) as burst:
@@ -250,6 +306,7 @@ class Coroutines(Engine):
                 called = await self._caller.call_async(
                     held, wanted.messages, batch.key, wanted.mode
                 )
+                batch.began = called.at
                 called.count(self._session.statistics)
         self._end_lane_task(held, batch)
 
@@ -266,60 +323,12 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
     stopped = False
     while not stopped:
-        with suppress(KeyboardInterrupt):  # a handler's: signals come to the main thread only
+        # A handler's, or a task's that it made: signals come to the main thread only.
+        with suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
             stopped = True
 
 
 async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run what blocks on a thread, to its end.
-
-    It is not one of the loop's executor: the user's handlers would have to do without while a
-    broker is silent.
-    """
-    return await to_its_end(
-        partial(copy_context().run, function, *args, **kwargs), "orderly-aside-run"
-    )
-
-
-# --- blocking steps of an asyncio program's consumer ----------------------------------------------
-# The event loop's default executor has few threads, and handlers may use them: a close that waits
-# for its handlers must not take the last one.
-
-
-def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Run `function` on a new thread; the result is to be awaited on the running loop.
-
-    It runs to its end, also when nobody awaits it any more.
-
-    Args:
-        function: may block.
-        name: of the thread.
-    """
-    outcome: Future[T] = Future()
-    outcome.set_running_or_notify_cancel()  # from now on it cannot be cancelled
-
-    def run() -> None:
-        try:
-            outcome.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return asyncio.wrap_future(outcome)
-
-
-async def to_its_end(function: Callable[[], T], name: str) -> T:
-    """Run `function` on a new thread; returns, or is cancelled, only once it has ended.
-
-    A thread's work cannot be taken back: whoever cancels the task waits for it, however often it
-    is cancelled. So `function` must end by itself.
-    """
-    working = in_thread_of_its_own(function, name)
-    try:
-        return await asyncio.shield(working)
-    finally:
-        while not working.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([working])
-        working.exception()  # seen, also where the task was cancelled meanwhile
+    """Run what blocks on a thread."""
+    return await to_its_end(partial(function, *args, **kwargs), "orderly-aside-run")

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from orderly.clock import now
 from orderly.consumer.handler_caller import Called, CallHandler, TaskSteps
 from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.statistics import ReturnType
 from orderly.errors import LifecycleError
 from orderly.log import error_text, where
 from orderly.model import ReceivedMessage
+from orderly.ordering.explain_keys import why_no_turn
+from orderly.ordering.lane import Turn
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.members import DirectOutcome, DirectResult
 
@@ -47,7 +50,7 @@ class DirectConsumption:
 
         Raises:
             LifecycleError: the message's queue is not held by this member.
-            TimeoutError: its lane did not get to it in time.
+            TimeoutError: its lane did not get to it in time; the text says what it waited for.
         """
         if not self._session.config.allow_direct_consume:
             return None
@@ -62,13 +65,16 @@ class DirectConsumption:
         call = DirectCall(named)
         key = self._session.key(named) if held.owned.by_key else None
         with held.lock:
-            held.owned.send_lane_task(key, call)
+            held.owned.want_turn(key, Turn(call))
         self._ready(held)
         try:
             return _result(call.wait(_PATIENCE), redact=self._session.redacts)
         except TimeoutError as error:
-            if held.owned.dropped is None:
-                raise
+            with held.lock:
+                dropped = held.owned.dropped
+                why = why_no_turn(held.owned, key, now(), errand=False)
+            if dropped is None:
+                raise TimeoutError(f"nothing was run within {_PATIENCE:g} s: {why}") from error
             raise LifecycleError(f"this member released {held.queue} meanwhile") from error
 
 

@@ -15,7 +15,7 @@ from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.errors import HandlerHung, WorkerDied
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
 EXPIRES = "it failed until the broker was about to delete it"

@@ -321,7 +321,7 @@ def _note(started: Called, answer: object, ended: float) -> None:
     left = _unsettled(started)
     if left:
         how = context.fingerprint or _fingerprint(answer)
-        failures.failed(context.key, left[0].queue_offset, how, ended)
+        failures.failed(context.key, left[0].queue_offset, how, ended, context.because)
 
 
 def _fingerprint(answer: object) -> Fingerprint:

@@ -42,8 +42,9 @@ class Health:
     """One consumer at one moment.
 
     Attributes:
-        live: False: it cannot recover; restart the process.
-        ready: it consumes, or there is nothing for it to consume.
+        live: False: it cannot recover by itself; restart the process.
+        ready: it was seen to work: it holds its queues, and pulls of each succeed within their
+            usual time. Or it has no queue, since there are more members than queues.
         state: created, running, failed or closed.
         queues: those it holds, sorted.
         reasons: sentences that say why it is not live or not ready, and which messages will be

@@ -10,20 +10,25 @@ import traceback
 from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
+from orderly.client.broker import USUAL_PULL
+from orderly.client.preflight import not_readable
 from orderly.clock import now
+from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.health import Health, QueueHealth
 from orderly.consumer.hung_calls import RunningCall, RunningCalls
 from orderly.consumer.session import HeldQueue, Session
+from orderly.errors import TopicNotFound
 from orderly.foreign_text import hidden
 from orderly.log import key_text
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain
 from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
-from orderly.ordering.lanes import Lane
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.lane import Lane
+from orderly.ordering.owned_queue import Limit, OwnedQueue
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.members import (
     QueueInfo,
@@ -35,6 +40,7 @@ from orderly.protocol.members import (
 )
 from orderly.protocol.parked_key import ParkedKey
 
+_Explained = TypeVar("_Explained", Explanation, KeyExplanation)
 _MIB = 1024 * 1024
 _NOT_READY = frozenset({Why.NOT_LOCKED, Why.NOT_TAKEN, Why.LOCK_LOST})
 
@@ -46,6 +52,7 @@ class ConsumerInspector:
         session: the consumer's shared state.
         order_check: the other members, if it matters how they keep order.
         calls: of the handler, if somebody notes them.
+        engine: whether it calls handlers at all; None: nobody looks.
     """
 
     def __init__(
@@ -53,10 +60,12 @@ class ConsumerInspector:
         session: Session,
         order_check: GroupOrderCheck | None = None,
         calls: RunningCalls | None = None,
+        engine: EngineWatch | None = None,
     ) -> None:
         self._session = session
         self._order_check = order_check
         self._calls = RunningCalls(now) if calls is None else calls
+        self._engine = engine
         self._started_at = time.time()
 
     def explain(self) -> tuple[Explanation, ...]:
@@ -80,6 +89,8 @@ class ConsumerInspector:
 
     def _not_held(self, queue: MessageQueue) -> Explanation:
         """Why a queue of our share is not held."""
+        if self._session.standing:
+            return Explanation(queue, Why.WITHDRAWN)
         known = self._session.untaken.get(queue)
         if known is not None and known.error is None:
             return Explanation(queue, Why.NOT_LOCKED)
@@ -88,7 +99,8 @@ class ConsumerInspector:
 
     def _explain(self, held: HeldQueue) -> Explanation:
         with held.lock:
-            return explain(held.owned, now())
+            found = explain(held.owned, now())
+        return _with_last_try(held, found, found.key if held.owned.by_key else None)
 
     def _hung_calls(self) -> list[RunningCall]:
         limit = self._session.config.handler_timeout
@@ -110,7 +122,8 @@ class ConsumerInspector:
             if held.owned.by_key:
                 with held.lock:
                     keys = [_key_seen_hanging(e, hung) for e in explain_keys(held.owned, now())]
-                found += sorted(keys, key=lambda e: e.offset)[:limit]
+                first = sorted(keys, key=lambda e: e.offset)[:limit]
+                found += [_with_last_try(held, e, e.key) if _waits(e) else e for e in first]
         return tuple(found)
 
     def parked(self) -> dict[MessageQueue, tuple[ParkedKey, ...]]:
@@ -132,7 +145,9 @@ class ConsumerInspector:
     # --- health --------------------------------------------------------------------------------
 
     def health(self, state: str) -> Health:
-        """Live unless failed or a handler hangs; ready once all that is ours is held and has keys.
+        """Live unless failed, or a handler hangs, or none is called; ready by what pulls showed.
+
+        Not ready while everything that is tried fails, either.
 
         Args:
             state: of the consumer.
@@ -141,8 +156,9 @@ class ConsumerInspector:
         hanging = self._hung_queues()
         hung = [text for e in explanations for text in self._hung(e, hanging.get(e.queue))]
         missing = self._missing(state, explanations)
+        dead = self._engine is not None and self._engine.dead
         return Health(
-            live=state in ("created", "running") and not hung,
+            live=state in ("created", "running") and not hung and not dead,
             ready=state == "running" and not missing,
             state=state,
             queues=self._queue_healths(explanations),
@@ -163,17 +179,49 @@ class ConsumerInspector:
         return [f"{explanation.queue}: {running} ({name} is {limit:g} s)"]
 
     def _missing(self, state: str, explanations: tuple[Explanation, ...]) -> list[str]:
+        engine = self._engine
         if state != "running":
-            return [f"the consumer is {state}"]
+            gone = None if engine is None else engine.gone
+            return [f"the consumer is {state}" + ("" if gone is None else f": {gone}")]
+        stands = None if engine is None else engine.reason
         topics = [t for t in self._session.subscriptions if not is_retry_topic(t)]
-        unseen = [t for t in topics if t not in self._session.outlook]
         mixed = () if self._order_check is None else self._order_check.mixed
         return [
-            *(f"topic {topic}: no rebalance round has succeeded yet" for topic in unseen),
-            *(str(e) for e in explanations if e.why in _NOT_READY or e.key_error or e.too_large),
+            *(() if stands is None else (stands,)),
+            *(why for topic in topics if (why := self._unseen(topic)) is not None),
+            *(why for e in explanations if (why := self._not_consumed(e)) is not None),
             *(_full(e) for e in explanations if e.full_of_waiting),
             *(f"the group mixes order by key and by queue: {member}" for member in mixed),
+            *self._failing(),
         ]
+
+    def _unseen(self, topic: str) -> str | None:
+        """Why it is not known which queues of a topic are ours, or why nobody can have any."""
+        outlook, error = self._session.outlook.get(topic), self._session.unseen.get(topic)
+        if outlook is None:
+            why = "" if error is None else f": {error}"
+            return f"topic {topic}: no rebalance round has succeeded yet{why}"
+        if isinstance(error, TopicNotFound):
+            return str(error)
+        return None if outlook.queues else not_readable(topic)
+
+    def _not_consumed(self, explanation: Explanation) -> str | None:
+        """Why a queue of ours is not consumed, or not known to be; None: nothing is the matter."""
+        if explanation.why in _NOT_READY or explanation.key_error or explanation.too_large:
+            return str(explanation)
+        since = now() - (explanation.unproven or 0.0)
+        seconds = self._session.client.awake.since(since)
+        if seconds < USUAL_PULL:
+            return None
+        how_long = "yet" if seconds == math.inf else f"for {seconds:.0f} s"
+        failed = "" if explanation.pull_error is None else f": {explanation.pull_error}"
+        return f"{explanation.queue}: no pull of it has succeeded {how_long}{failed}"
+
+    def _failing(self) -> list[str]:
+        seconds = self._session.failing_for()
+        if seconds < self._session.config.lock_trust:
+            return []
+        return [f"most keys fail, and no message has succeeded for {seconds:.0f} s"]
 
     def _queue_healths(self, explanations: tuple[Explanation, ...]) -> tuple[QueueHealth, ...]:
         owned = {held.queue: held.owned for held in self._session.held()}
@@ -246,9 +294,9 @@ def _expires(explanation: Explanation) -> str:
 
 def _full(explanation: Explanation) -> str:
     return (
-        f"{explanation.queue}: nothing more is pulled: {explanation.keys_suspended} of"
-        f" {explanation.keys} keys wait after a failure, and it is {explanation.span} offsets ahead"
-        " of its lowest unfinished message"
+        f"{explanation.queue}: nothing more is pulled: {explanation.limit};"
+        f" {explanation.keys_suspended} of its {explanation.keys} keys wait after a failure,"
+        f" {explanation.keys_paused} are paused by the program"
     )
 
 
@@ -264,6 +312,18 @@ def _key_seen_hanging(
 ) -> KeyExplanation:
     hangs = (explanation.queue, explanation.key) in hung and explanation.why is KeyWhy.HANDLING
     return replace(explanation, why=KeyWhy.HUNG) if hangs else explanation
+
+
+def _waits(explanation: KeyExplanation) -> bool:
+    return explanation.why is KeyWhy.SUSPENDED
+
+
+def _with_last_try(held: HeldQueue, explained: _Explained, key: Hashable) -> _Explained:
+    """Say how the message that is named was tried last, and why it is not given up yet."""
+    failing = None if explained.offset is None else held.failures.of(key, explained.offset)
+    if failing is None:
+        return explained
+    return replace(explained, last_try=failing.fingerprint.text, because=failing.because)
 
 
 def _queue_health(explanation: Explanation, owned: OwnedQueue | None) -> QueueHealth:
@@ -391,10 +451,21 @@ def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
         attempts=0 if explained.attempt is None else explained.attempt - untried,
         failing_for=None if failing is None else now - failing.since,
         fingerprint=None if failing is None else failing.fingerprint.digest,
-        reason=None if failing is None else failing.fingerprint.text,
+        reason=_reason(explained, why) if failing is None else failing.fingerprint.text,
+        because=None if failing is None else failing.because,
         seconds=seconds,
         parked=explained.keys_parked,
     )
+
+
+def _reason(explained: Explanation, why: Why) -> str | None:
+    """Why nothing is pulled; of a key function's error the class: its text may quote a message."""
+    texts = {
+        Why.PULL_FAILS: explained.pull_error,
+        Why.TOO_LARGE: explained.too_large,
+        Why.NO_KEY: explained.key_error and explained.key_error.partition(":")[0],
+    }
+    return texts.get(why)
 
 
 def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why, float | None]:
@@ -425,7 +496,16 @@ def _longest_first(pair: tuple[MessageQueue, QueueReport]) -> tuple[float, Messa
     return -max(report.failing_for or 0.0, running or 0.0), queue
 
 
-# --- queues that are consumed ahead as far as may be, and wait for one key ------------------------
+# --- queues of which nothing more is pulled, for they have left as much unfinished as they may ----
+
+
+_HINTS = {
+    Limit.SPAN: "this key is too far behind the others: look at its handler; if the program paused"
+    " the key, resume it",
+    Limit.KEYS: "look at why so many keys wait: they fail, or their handler is slow",
+    Limit.OFFSETS: "look at why so many messages wait: keys fail, or their handler is slow",
+    Limit.PAUSED: "resume some of these keys (`resume_key`), or park them",
+}
 
 
 class SpanEnds:
@@ -440,9 +520,9 @@ class SpanEnds:
         self._waiting: frozenset[HeldQueue] = frozenset()
 
     def log_new(self) -> None:
-        """Warn of each queue that came to its span's end since the last call.
+        """Warn of each queue that came to such a limit since the last call.
 
-        Once, until it is pulled again: it is pulled again when half of the span is worked off.
+        Once, until it is pulled again: it is pulled again when half of that is worked off.
         """
         waiting = set()
         for held in self._session.held():
@@ -457,7 +537,7 @@ class SpanEnds:
         with held.lock:
             owned = held.owned
             still = owned.throttled and held in self._waiting
-            if owned.dropped is None and (owned.at_span_end or still):
+            if owned.dropped is None and (owned.limit_reached is not None or still):
                 return explain(owned, now())
         return None
 
@@ -470,5 +550,6 @@ def _warn(held: HeldQueue, found: Explanation) -> None:
         attempt=found.attempt,
         span=found.span,
         why=found.why.name,
-        hint="one key is too far behind the others (max_span): look at its handler",
+        limit=found.limit,
+        hint=None if found.limit is None else _HINTS[Limit(found.limit)],
     )

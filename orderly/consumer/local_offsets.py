@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from orderly.client.broker import BrokerCalls
-from orderly.client.dialogues import peek, positions
+from orderly.client.dialogues import positions
 from orderly.config.arguments import is_int
 from orderly.durable_file import hold, sync_folder, synced
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
@@ -24,8 +24,8 @@ from orderly.log import get_logger, where
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import (
     Call,
+    HasOffsets,
     LockQueues,
-    Peek,
     QueryOffset,
     SaveOffset,
     UnlockQueues,
@@ -260,8 +260,8 @@ def broadcasting_performer(
         LockQueues: lambda call: frozenset(call.queues),
         UnlockQueues: lambda _: None,
         QueryOffset: lambda call: offsets.get(call.queue),
+        HasOffsets: lambda call: any(offsets.get(queue) is not None for queue in call.queues),
         SaveOffset: lambda call: offsets.put(call.queue, call.offset),
-        Peek: lambda call: peek(brokers, group, call),
-        **positions(brokers),
+        **positions(brokers, group),
     }
     return lambda call: table[type(call)](call)

@@ -22,9 +22,7 @@ from orderly.errors import (
     RemotingError,
 )
 from orderly.model import MessageQueue
-from orderly.ordering.broker_calls import (
-    converse,
-)
+from orderly.ordering.broker_calls import Answer, Dialogue, OffsetReset, converse
 from orderly.ordering.fence import Fence, new_minimum
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.ownership import (
@@ -35,6 +33,7 @@ from orderly.ordering.ownership import (
     commit,
     hand_on,
 )
+from orderly.ordering.start import message_below
 
 REFRESH = 3600.0  # seconds after which a state is written again; brokers keep records for days
 LOOK_AGAIN = 60.0  # seconds after which the broker's offset is compared though nothing is new
@@ -89,16 +88,21 @@ class OffsetSaver:
     def record(self, held: HeldQueue) -> None:
         """Commit one queue now: its offset, what is finished ahead and the parked keys.
 
-        Returns once all that is on record, also if it was before.
+        Returns once all that is on record, also if it was before. Calls that wait for each other
+        share a commit: a thousand keys that are parked at once need no thousand.
 
         Raises:
             LockLost: this member no longer has the queue.
             OrderlyError: it may not be on record. Calling it again is right.
         """
+        begun = held.commits_begun
         renew_now(self._session, held)
         try:
             with held.saving:
                 self._in_time(held)()
+                if held.committed > begun:
+                    return
+                held.commits_begun += 1
                 progress = self._progress(held)
                 if progress is not None:
                     self._commit(held, progress)
@@ -123,6 +127,7 @@ class OffsetSaver:
         """Save one queue's offset; returns whether its broker answers."""
         try:
             with held.saving:
+                held.commits_begun += 1
                 progress = self._progress(held, anyway=self._overdue(held))
                 if progress is not None:
                     self._commit(held, progress)
@@ -141,10 +146,11 @@ class OffsetSaver:
             held.queue, progress, held.owned.fence, held.memory, now=now(), refresh=stale
         )
         try:
-            self._session.converse(dialogue, self._in_time(held))
+            self._converse(held, progress, dialogue)
         except NotOnRecord:
             self._session.attention()  # the next round makes the state topic
             raise
+        held.committed = held.commits_begun
         held.compared_at = now()
         if stale:
             held.refreshed_at = now()
@@ -152,12 +158,21 @@ class OffsetSaver:
     def find_out(self, held: HeldQueue) -> None:
         """Find out whether the queue's topic was recreated; then the queue is given up.
 
+        Where no message is known that could show it, the last one that was pulled, or passed over
+        by the filter, is noted for the next time.
+
         Raises:
             LockLost: it was, or it is no longer ours.
             OffsetReset: an operator has reset the offset.
             OrderlyError: it cannot be known now.
         """
         fence = held.owned.fence
+        if fence.landmark is None:
+            below = message_below(held.queue, held.owned.next_pull)
+            landmark, _ = converse(below, self._session.perform)
+            with held.lock:
+                fence.landmark = fence.landmark or landmark
+            return
         if converse(new_minimum(held.queue, fence.landmark), self._session.perform) is None:
             return
         renew_now(self._session, held)
@@ -171,15 +186,32 @@ class OffsetSaver:
             self._fenced(held, error)
             raise
 
-    def _in_time(self, held: HeldQueue) -> Callable[[], None]:
-        """The check before each write: the process may have slept since the lock was renewed."""
+    def _converse(
+        self, held: HeldQueue, progress: CommitProgress | None, dialogue: Dialogue[Answer]
+    ) -> Answer:
+        """Save progress; where the broker tells of a reset instead, the queue moves there."""
+        try:
+            return self._session.converse(dialogue, self._in_time(held, progress))
+        except OffsetReset as reset:
+            self._session.told_to_start_at(held, reset.offset, reset=True)
+            raise
+
+    def _in_time(
+        self, held: HeldQueue, progress: CommitProgress | None = None
+    ) -> Callable[[], None]:
+        """The check before each write: the process may have slept since the lock was renewed.
+
+        And a pull may have been told of a reset since `progress` was what is to be saved.
+        """
         begun = now()
 
         def check() -> None:
             with held.lock:
-                ours = held.owned.may_save(now())
+                ours, moved = held.owned.may_save(now()), held.owned.restarted
             if not ours:
                 raise LockLost(f"{held.queue} was lost before its progress was saved")
+            if moved and progress is not None and not progress.moved:
+                raise OrderlyError(f"the offset of {held.queue} was set to another one meanwhile")
             if now() - begun > _TIMELY:
                 raise OrderlyError("the broker's answers came too late to be relied on")
 
@@ -228,7 +260,7 @@ class OffsetSaver:
             if ours:
                 fence, memory = held.owned.fence, held.memory
                 dialogue = hand_on(held.queue, progress, fence, memory, now=now())
-                refusal = self._session.converse(dialogue, self._in_time(held))
+                refusal = self._converse(held, progress, dialogue)
                 if isinstance(refusal, NotOnRecord):
                     held.log.warning("state.not_recorded", error=str(refusal))
                 elif refusal is not None:

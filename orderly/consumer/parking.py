@@ -16,14 +16,14 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from orderly.clock import now
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.park_queue import ParkQueue
-from orderly.consumer.session import HeldQueue, KeyToPark, Session, log_context
+from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.consumer.statistics import Notes
 from orderly.errors import LockLost, OrderlyError
 from orderly.log import type_text
 from orderly.model import ReceivedMessage
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.parking import KeyRatio, limit_reached
 from orderly.protocol.park_record import (
     ParkDetails,
@@ -72,8 +72,6 @@ class Parker:
     ) -> float | None:
         """Park all that a batch's lane has in hand; call it in the lane's turn only.
 
-        Where an operator wanted that (`HeldQueue.to_park`), the result is noted there.
-
         Args:
             held: the queue.
             batch: in work.
@@ -86,40 +84,75 @@ class Parker:
         """
         with held.lock:
             taken = batch.lane.messages.taken
-            wanted = held.to_park.get(batch.key)
         messages = [m for m in taken if m.queue_offset not in finished]
         if not messages:
             return None
-        if wanted is not None:
-            failures = _wanted(held, batch, wanted) | dict(failures)
         at = log_context(self._session.group, held, messages[0], batch.key)
         key = self._key(held, batch.key)
-        refusal = self._refusal(held, batch.key, key, messages)
+        refusal = self._impossible(held, batch.key, key)
         if refusal is not None:
-            config = self._session.config
-            seconds = min(config.max_suspend, config.longest_suspend)
-            if wanted is not None:  # it was not the handler that gave the key up
-                seconds = config.suspend
-                with held.lock:
-                    held.to_park.pop(batch.key, None)
-                    wanted.refusal = refusal
-            known = _known(messages, failures)
-            held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
-            return seconds
-        assert key is not None, "without a key it is refused"
+            return self._refused(held, batch, messages, failures, refusal)
+        assert key is not None, "without a key it is impossible"
+        refusal = self._limit_reached(held, batch.key, messages)
+        if refusal is not None:
+            return self._refused(held, batch, messages, failures, refusal, passes=True)
         try:
             self._park(held, key, messages, failures)
         except LockLost:  # nothing failed, and lock.lost is logged
             return self._session.config.suspend
         except OrderlyError as error:
             return self._failed(held, batch.key, at, error, _known(messages, failures))
-        finally:
-            with held.lock:
-                held.being_parked.pop(batch.key, None)
-        with held.lock:
-            held.failed_parkings.pop(batch.key, None)
-            held.to_park.pop(batch.key, None)
         return None
+
+    def park_by_hand(self, held: HeldQueue, batch: Batch, by: str) -> str | None:
+        """Park all that a batch's lane has in hand, for an operator; call it in its turn only.
+
+        Args:
+            held: the queue.
+            batch: in work.
+            by: who wants it, for people.
+
+        Returns:
+            None: all of it is parked, and on record. Else why it may not be.
+
+        Raises:
+            OrderlyError: nothing may count as parked.
+        """
+        with held.lock:
+            messages = batch.lane.messages.taken
+        key = self._key(held, batch.key)
+        refusal = self._impossible(held, batch.key, key)
+        if refusal is None:
+            refusal = self._limit_reached(held, batch.key, messages)
+        if refusal is None:
+            assert key is not None, "without a key it is impossible"
+            self._park(held, key, messages, _wanted(held, batch.key, messages, by))
+        return refusal
+
+    def _refused(
+        self,
+        held: HeldQueue,
+        batch: Batch,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+        refusal: str,
+        *,
+        passes: bool = False,
+    ) -> float:
+        """Note that nothing may be parked; returns how long to wait.
+
+        If the reason may pass by itself, it is longer each time.
+        """
+        config, draw = self._session.config, random.random()  # noqa: S311 - it spreads waits
+        seconds = longest = min(config.max_suspend, config.longest_suspend)
+        if passes:
+            tries = batch.messages[0].reconsume_times + 1
+            seconds = round(backoff(tries, min(config.suspend, longest), longest, draw), 3)
+        held.failures.waits(batch.key, refusal)
+        at = log_context(self._session.group, held, messages[0], batch.key)
+        known = _known(messages, failures)
+        held.log.error("park.refused", **at, why=refusal, seconds=seconds, **known)
+        return seconds
 
     def _failed(
         self,
@@ -146,22 +179,21 @@ class Parker:
             parked = held.owned.parking.get(lane_key)
         return key_of(lane_key) if parked is None else parked.key
 
-    def _refusal(
-        self,
-        held: HeldQueue,
-        lane_key: Hashable,
-        key: Key | None,
-        messages: Sequence[ReceivedMessage],
-    ) -> str | None:
-        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
+    def _impossible(self, held: HeldQueue, lane_key: Hashable, key: Key | None) -> str | None:
+        """Why a key can never be parked, or not before somebody does something about it."""
         if held.memory is None:
             return _NO_KEYS
         if key is None:
             return _BAD_KEY.format(type_text(lane_key))
+        with held.lock:
+            return _FORMER if held.owned.parking.is_former(lane_key) else None
+
+    def _limit_reached(
+        self, held: HeldQueue, lane_key: Hashable, messages: Sequence[ReceivedMessage]
+    ) -> str | None:
+        """Why nothing is parked; else, None, its room is taken until it is parked or has failed."""
         size = sum(message.stored_size for message in messages)
         with held.lock:
-            if held.owned.parking.is_former(lane_key):
-                return _FORMER
             parked = held.owned.parking.parked(lane_key)
             reached = self._reached(held, lane_key, len(messages), size)
             if reached is None and not parked:
@@ -211,6 +243,21 @@ class Parker:
         failures: Mapping[int, Failure],
     ) -> None:
         """Append them in order, then see that the key is on record; a failure parks nothing."""
+        try:
+            self._store(held, key, messages, failures)
+        finally:
+            with held.lock:
+                held.being_parked.pop(key, None)
+        with held.lock:
+            held.failed_parkings.pop(key, None)
+
+    def _store(
+        self,
+        held: HeldQueue,
+        key: Key,
+        messages: Sequence[ReceivedMessage],
+        failures: Mapping[int, Failure],
+    ) -> None:
         assert held.memory is not None, "without a record nothing is parked"
         lowest, queue = messages[0].queue_offset, ParkQueue(self._session, held)
         with held.lock:
@@ -284,13 +331,17 @@ def _known(
     }
 
 
-def _wanted(held: HeldQueue, batch: Batch, wanted: KeyToPark) -> dict[int, Failure]:
-    """What is known of messages that an operator wants parked, by queue offset."""
-    reason, found = f"an operator parked the key ({wanted.by})", {}
-    for message in batch.messages:
-        failing = held.failures.of(batch.key, message.queue_offset)
-        how = None if failing is None else failing.fingerprint.text
-        found[message.queue_offset] = Failure(reason, message.reconsume_times, how)
+def _wanted(
+    held: HeldQueue, key: Hashable, messages: Sequence[ReceivedMessage], by: str
+) -> dict[int, Failure]:
+    """What is known of messages that an operator wants parked: of the first, and what failed."""
+    found = {}
+    for message in messages:
+        failing = held.failures.of(key, message.queue_offset)
+        if message is messages[0] or message.reconsume_times:
+            reason, attempts = f"an operator parked the key ({by})", message.reconsume_times
+            how = None if failing is None else failing.fingerprint.text
+            found[message.queue_offset] = Failure(reason, attempts, how)
     return found
 
 

@@ -24,7 +24,7 @@ from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge,
 from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.ordering.broker_calls import OffsetReset
-from orderly.ordering.owned_queue import Drop, PullGate
+from orderly.ordering.owned_queue import PullGate
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
@@ -113,7 +113,7 @@ class Puller:
             return  # it was, or the queue is lost: it is taken again
         except OffsetReset as reset:
             held.refusal = None
-            self._offset_illegal(held, reset.offset, reset=True)
+            self._told_to_start_at(held, reset.offset, reset=True)
         with held.lock:
             held.owned.forget_end()
         held.doubtful = False
@@ -150,9 +150,11 @@ class Puller:
         session = self._session
         batch, wanted = min(held.pull_batch, session.config.pull_batch), held.subscription
         room = held.owned.messages.room
-        return PullQuery(
+        query = PullQuery(
             session.group, held.queue, offset, batch, wanted, broker_id=held.replica, room=room
         )
+        # An answer at once shows whether the queue can be pulled, also if it is empty.
+        return query if held.owned.proven else replace(query, suspend=0.0)
 
     def _replied(self, held: HeldQueue, query: PullQuery, reply: PullResult | OrderlyError) -> None:
         try:
@@ -248,11 +250,15 @@ class Puller:
                 messages = messages[: len(keys) + 1]
                 next_offset = messages.pop().queue_offset
         with held.lock:
+            passed = next_offset > held.owned.next_pull
             ready = held.owned.pulled(messages, next_offset, reply.max_offset, keys)
             held.owned.no_key = None if failure is None else self._text_of(failure)
+            unseen = passed and held.owned.fence.landmark is None
         if ready:
             self._arrived(held)
         if failure is None:
+            if unseen:  # the filter left all out: no message shows of which generation they are
+                self._doubt(held)
             self._pull(held, may_connect=False)
             self._refill(held, may_connect=False)
         else:
@@ -291,7 +297,9 @@ class Puller:
         return keys, None
 
     def _text_of(self, error: BaseException) -> str:
-        """As others are shown it: its text may quote the message."""
+        """As others are shown it: a text that is not ours may quote the message."""
+        if isinstance(error, OrderlyError):
+            return str(error)
         return type(error).__name__ if self._session.redacts else error_text(error)
 
     def _without_key(self, held: HeldQueue, offset: int, error: BaseException) -> None:
@@ -374,7 +382,7 @@ class Puller:
             self._doubt(held, reply)
             return
         if reset:
-            self._offset_illegal(held, reply.next_offset, reset=True)
+            self._told_to_start_at(held, reply.next_offset, reset=True)
         elif reply.next_offset <= asked:
             self._refill_failed(held, asked, OrderlyError("the broker does not show them yet"))
             return
@@ -427,35 +435,19 @@ class Puller:
         beyond = asked > reply.max_offset
         correct = min(reply.next_offset, unfinished) if beyond else reply.next_offset
         legal = reply.min_offset <= asked and not beyond
-        self._offset_illegal(held, correct, reset=legal)
+        self._told_to_start_at(held, correct, reset=legal)
 
-    def _offset_illegal(self, held: HeldQueue, correct: int, *, reset: bool) -> None:
-        again = self._session.find(held.queue)
-        if reset and held.released and again is not None:
-            held = again  # a pull of our former ownership got the answer for the present one
-        with held.lock:
-            before, ahead = held.owned.next_pull, held.owned.finished_ahead
-            changed = held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
-        if changed:
-            held.log.warning(
-                "offset.illegal",
-                refused=before,
-                correct=correct,
-                skipped=max(0, correct - before),
-                finished_ahead_discarded=sum(end - start for start, end in ahead),
-            )
-            self._session.attention()
-        elif held.released:
-            held.log.warning(
-                "offset.illegal_for_former_owner",
-                correct=correct,
-                hint="if the offset was reset just now, check that the current owner continued"
-                " from there",
-            )
+    def _told_to_start_at(self, held: HeldQueue, offset: int, *, reset: bool) -> None:
+        there = self._session.told_to_start_at(held, offset, reset=reset)
+        if there and not held.released:  # a reset to where it is, told late: nothing changes
+            with held.lock:
+                held.owned.pull_failed()
+            retry = self._session.config.pull_retry
+            self._session.client.schedule.after(retry, partial(self.start, held))
 
     def _failed(self, held: HeldQueue, error: Exception) -> None:
         with held.lock:
-            held.owned.pull_failed()
+            held.owned.pull_failed(self._text_of(error))
         if self._closed:
             return
         if isinstance(error, TopicNotFound | RemotingError):

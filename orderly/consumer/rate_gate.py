@@ -2,13 +2,16 @@
 
 No thread waits: a run that gets no permit ends, and its queue waits in line until a timer lets it
 go on. Who came first goes on first, so one busy queue does not take the permits of the others.
+Parked keys that are released wait in a line of their own: every other permit is theirs.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from orderly.clock import now
 from orderly.consumer.session import HeldQueue
@@ -39,6 +42,8 @@ class RateGate:
         self._lock = threading.Lock()
         self._line: dict[HeldQueue, None] = {}  # in the order in which they came
         self._called: set[HeldQueue] = set()  # whose turn it is, and who took nothing yet
+        self._released: deque[Callable[[], None]] = deque()  # what calls those with parked keys
+        self._queues_turn = False  # and not that of a parked key
         self._armed = False
 
     def grant(self, held: HeldQueue, most: int) -> int:
@@ -52,7 +57,7 @@ class RateGate:
             0 to `most`. None of them: the caller ends its run, then has the queue `stand_in_line`.
         """
         with self._lock:
-            overtakes = self._line and held not in self._called
+            overtakes = (self._line or self._released) and held not in self._called
             granted = 0 if overtakes else min(most, self._rate.available(now()))
             if granted:
                 self._called.discard(held)
@@ -66,15 +71,22 @@ class RateGate:
             with self._lock:
                 self._rate.give_back(unused)
 
-    def spend(self, count: int) -> None:
-        """Take permits for messages that begin in any case: a parked key's, which are released."""
-        with self._lock:
-            self._rate.take(count, now())
+    def admit(self, go_on: Callable[[], None]) -> bool:
+        """Return whether one message of a parked key may begin now.
 
-    def wait(self) -> float:
-        """Seconds until one more message may begin."""
+        Args:
+            go_on: if not, it is called when it may. Its permit is taken by then.
+        """
         with self._lock:
-            return self._rate.wait(now())
+            if not self._line and not self._released and self._rate.available(now()):
+                self._rate.take(1, now())
+                return True
+            self._released.append(go_on)
+            wait = max(self._rate.wait(now()), _SHORTEST)
+            arm, self._armed = not self._armed, True
+        if arm:
+            self._arm(wait)
+        return False
 
     def holds(self, held: HeldQueue) -> bool:
         """Whether a queue waits in line; needs no lock."""
@@ -96,17 +108,27 @@ class RateGate:
             self._after(seconds, self._call_next)
 
     def _call_next(self) -> None:
-        """Let as many queues go on as there are permits."""
+        """Let as many of both lines go on as there are permits, one of each in turn."""
         with self._lock:
             self._called = {held for held in self._called if held.owned.dropped is None}
-            count = max(1, self._rate.available(now()))
-            called = list(self._line)[:count]
-            for held in called:
-                del self._line[held]
-            self._called.update(called)
-            self._armed = more = bool(self._line)
-            wait = max(self._rate.wait(now()), self._rate.interval, _SHORTEST)
+            permits, called = self._rate.available(now()), list[Callable[[], object]]()
+            while len(called) < permits and (self._line or self._released):
+                called.append(self._next())
+            self._armed = more = bool(self._line or self._released)
+            wait = max(self._rate.wait(now()), self._rate.interval if called else 0.0, _SHORTEST)
         if more:
             self._arm(wait)
-        for held in called:
-            self._ready(held)
+        for go_on in called:
+            go_on()
+
+    def _next(self) -> Callable[[], object]:
+        """Take the next one out of its line; what is returned lets it go on."""
+        if self._released and not (self._queues_turn and self._line):
+            self._queues_turn = True
+            self._rate.take(1, now())
+            return self._released.popleft()
+        self._queues_turn = False
+        held = next(iter(self._line))
+        del self._line[held]
+        self._called.add(held)
+        return partial(self._ready, held)

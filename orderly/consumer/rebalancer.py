@@ -11,14 +11,15 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from orderly.client.preflight import not_readable
 from orderly.client.state_topics import StateTopics
 from orderly.clock import now
 from orderly.config.consumer import BROKER_LEASE
 from orderly.consumer.broker_threads import BrokerThreads
+from orderly.consumer.first_looks import FirstLooks
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.renewal import HeldOwnership, announce_loss, renew_now
@@ -28,13 +29,20 @@ from orderly.log import where
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.allocation import Allocation
-from orderly.ordering.broker_calls import WRITES, Call, LockQueues, UnlockQueues, converse
+from orderly.ordering.broker_calls import (
+    WRITES,
+    Call,
+    FirstLook,
+    LockQueues,
+    UnlockQueues,
+    converse,
+)
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence
 from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
 from orderly.ordering.ownership import Inheritance, take_over
 from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
-from orderly.ordering.start import StartPosition, find_start, for_later_queue
+from orderly.ordering.start import StartPosition, find_start
 from orderly.protocol.heartbeat import Subscription
 
 Answer = TypeVar("Answer")
@@ -42,6 +50,16 @@ Answer = TypeVar("Answer")
 RETRY_SOON = 0.5  # seconds until the next round when a queue is still missing or leaving (as Java)
 _WITHOUT_NOTICES = 2.0  # seconds: a proxy in cluster mode sends no notice when members change
 _ROUNDS_TO_JOIN = 20  # rounds without being listed as a member before it is worth a warning
+
+
+class Membership(Protocol):
+    """Of the group, for as long as this member can handle anything."""
+
+    def join(self) -> object:
+        """Become a member; without effect for one that is."""
+
+    def leave(self) -> None:
+        """End it; without effect if there is none."""
 
 
 class Rebalancer:
@@ -52,6 +70,7 @@ class Rebalancer:
         allocate: who gets which queues.
         taker, releaser: carry the difference out.
         again: asks for another round after some seconds.
+        membership: of the group; it ends while the engine does not run.
         order_check: looks at members that join; None: none can disturb us.
     """
 
@@ -63,6 +82,7 @@ class Rebalancer:
         releaser: Releaser,
         again: Callable[[float], None],
         *,
+        membership: Membership,
         order_check: GroupOrderCheck | None = None,
     ) -> None:
         self._session = session
@@ -70,13 +90,18 @@ class Rebalancer:
         self._taker = taker
         self._releaser = releaser
         self._again = again
+        self._membership = membership
         self._order_check = order_check
-        self._idle_reported: set[str] = set()
+        self._without: dict[str, bool] = {}  # topics without a queue for us, and whether any is
         self._unlisted = 0
 
     def round(self) -> None:
         """Do one round; asks for another one soon if something is left to do."""
         session = self._session
+        if session.standing:
+            self._withdraw()
+            return
+        self._membership.join()
         self._taker.announce()  # what a broker gave that took long
         self._releaser.drop_outdated()
         self._releaser.drop_stalled()
@@ -94,6 +119,14 @@ class Rebalancer:
         elif session.client.behind_proxy:
             self._again(_WITHOUT_NOTICES)
 
+    def _withdraw(self) -> None:
+        """Give all queues up, and leave the group: others can handle what this member cannot."""
+        self._releaser.drop_all(Drop.STANDING)
+        settled = self._releaser.release_idle()
+        self._membership.leave()
+        if not settled:
+            self._again(RETRY_SOON)
+
     def _each(self, topics: Iterable[str], step: Callable[[str], Answer]) -> dict[str, Answer]:
         """What `step` answers for each topic, without those for which it failed."""
         answers = {}
@@ -102,14 +135,18 @@ class Rebalancer:
                 break
             try:
                 answers[topic] = step(topic)
+                self._session.unseen.pop(topic, None)
             except OrderlyError as error:
+                self._session.unseen[topic] = error
                 self._report(topic, error)
         return answers
 
     def _forget_topics(self) -> None:
         session = self._session
-        self._taker.forget(session.outlook.keys() - session.subscriptions.keys())
+        self._taker.first_looks.forget(session.outlook.keys() - session.subscriptions.keys())
         session.outlook = {t: o for t, o in session.outlook.items() if t in session.subscriptions}
+        for topic in session.unseen.keys() - session.subscriptions.keys():
+            del session.unseen[topic]
 
     def _heartbeat_on_change(self, outlooks: Mapping[str, Outlook]) -> None:
         """Heartbeat at once if our share of a topic is another one.
@@ -127,7 +164,6 @@ class Rebalancer:
         subscription = session.subscriptions.get(topic)
         if subscription is None:  # unsubscribed while this round ran
             return True
-        self._taker.know(topic, outlook.queues)
         session.outlook = {**session.outlook, topic: outlook}
         self._report_idle(topic, outlook)
         changes = self._plan(topic, outlook.share)
@@ -182,15 +218,18 @@ class Rebalancer:
         )
 
     def _report_idle(self, topic: str, outlook: Outlook) -> None:
-        if outlook.share:
-            self._idle_reported.discard(topic)
-        elif topic not in self._idle_reported and not is_retry_topic(topic):
-            self._idle_reported.add(topic)
-            self._session.log.warning(
-                "member.idle",
-                subscribed=topic,
-                members=len(outlook.members),
-            )
+        """Warn once of a topic of which this member gets nothing: others have it, or nobody can."""
+        before = self._without.pop(topic, None)
+        if outlook.share or is_retry_topic(topic):
+            return
+        readable = self._without[topic] = bool(outlook.queues)
+        if before is readable:
+            return
+        log, members = self._session.log, len(outlook.members)
+        if readable:
+            log.warning("member.idle", subscribed=topic, members=members)
+        else:
+            log.error("topic.not_readable", subscribed=topic, hint=not_readable(topic))
 
 
 # --- taking queues over ---------------------------------------------------------------------------
@@ -214,6 +253,7 @@ class Taker:
         state_topics: where what is finished ahead is remembered; None: order by queue.
 
     Attributes:
+        first_looks: in which topics the group is new.
         steps: what is under way at brokers.
     """
 
@@ -228,18 +268,9 @@ class Taker:
         self._start_pulling = start_pulling
         self._drop_outdated = drop_outdated
         self._state_topics = state_topics
-        self._known: dict[str, frozenset[MessageQueue]] = {}
+        self.first_looks = FirstLooks(session, state_topics)
         self._not_before: dict[MessageQueue, float] = {}
         self.steps = BrokerThreads(f"taking-{session.group}", session.attention)
-
-    def know(self, topic: str, queues: Collection[MessageQueue]) -> None:
-        """Note the queues a topic had when it was first looked at; others are later ones."""
-        self._known.setdefault(topic, frozenset(queues))
-
-    def forget(self, topics: Collection[str]) -> None:
-        """Forget what was noted of topics that are no longer subscribed."""
-        for topic in topics:
-            self._known.pop(topic, None)
 
     def forget_others(self, topic: str, share: Collection[MessageQueue]) -> None:
         """Forget what kept queues from being taken that are no longer ours by allocation."""
@@ -424,10 +455,12 @@ class Taker:
         The inheritance is None if the queue is not ours. A lock that may have run out is not
         renewed: somebody else may have had it in between.
         """
-        session, position = self._session, self._position(queue)
+        session, position = self._session, self._session.consume_from
 
         def perform(call: Call) -> Any:
             nonlocal asked_at
+            if isinstance(call, FirstLook):
+                return self.first_looks.new_group(call.queue)
             begun = now()
             late = begun - asked_at >= session.config.lock_trust
             if late and isinstance(call, (*WRITES, LockQueues)):
@@ -474,11 +507,6 @@ class Taker:
                 parked_keys=len(inherited.kept.parked),
             )
 
-    def _position(self, queue: MessageQueue) -> str | datetime:
-        position = self._session.consume_from
-        known = queue in self._known.get(queue.topic, (queue,))
-        return position if known else for_later_queue(position)
-
     def _give_back(self, *queues: MessageQueue) -> None:
         with contextlib.suppress(OrderlyError):  # then the broker frees them within 60 s
             for broker_name, of_broker in by_broker(sorted(queues)).items():
@@ -512,8 +540,8 @@ def _report_crashes(held: HeldQueue, crashes: Crashes) -> None:
 # handover's deadline the offset is saved, and the log names which handler runs.
 
 
-_FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING})
-_WORTH_A_WARNING = frozenset({Drop.STALLED})
+_FOR_GOOD = frozenset({Drop.REVOKED, Drop.CLOSING, Drop.STANDING})
+_WORTH_A_WARNING = frozenset({Drop.STALLED, Drop.STANDING})
 
 
 class Releaser:

@@ -20,8 +20,6 @@ from orderly.errors import LockLost, OrderlyError, RemotingError, RequestTimeout
 from orderly.ordering.broker_calls import LockQueues
 from orderly.ordering.owned_queue import Drop
 
-LOOK_AT_LEASES = 1.0  # seconds between two looks at the leases
-
 
 class LockKeeper:
     """Renews leases, at several brokers in parallel.

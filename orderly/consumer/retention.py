@@ -21,6 +21,7 @@ from orderly.log import key_text, where
 from orderly.model import ReceivedMessage
 from orderly.ordering.broker_calls import MaxOffset
 from orderly.ordering.explain import explain
+from orderly.ordering.lane import Turn
 from orderly.ordering.parking import ParkedPlace
 from orderly.protocol.park_record import parked_again
 from orderly.protocol.parked_key import ParkedKey, key_tag
@@ -153,7 +154,7 @@ class KeyRefresh:
     def log_if_late(self) -> None:
         """The same, if it did not come to its end in all the time it had."""
         if not self._ended and self._held.owned.dropped is None:
-            self.log_expiring("the key's turn did not come: is the queue paused?")
+            self.log_expiring("the key's turn did not come: a handler call with it still runs")
 
     def steps(self) -> TaskSteps:
         """One turn."""
@@ -178,7 +179,7 @@ class KeyRefresh:
         with self._held.lock:
             if self._held.owned.dropped is not None:
                 return
-            self._held.owned.send_lane_task(self._parked.key, self)
+            self._held.owned.want_turn(self._parked.key, Turn(self, errand=True))
         self._ready(self._held)
 
     def _find_young(self) -> int:

@@ -33,6 +33,7 @@ from orderly.config import is_async
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.direct_consume import DirectConsumption
+from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.group_order_check import GroupOrderCheck
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.hung_calls import HangWatch, RunningCalls, interval
@@ -42,7 +43,7 @@ from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.park_commands import COMMANDS_INTERVAL, ParkCommands
 from orderly.consumer.puller import Puller
 from orderly.consumer.rebalancer import Rebalancer, Releaser, Taker
-from orderly.consumer.renewal import LOOK_AT_LEASES, LockKeeper
+from orderly.consumer.renewal import LockKeeper
 from orderly.consumer.retention import (
     AGES_INTERVAL,
     FIRST_KEEP,
@@ -50,9 +51,10 @@ from orderly.consumer.retention import (
     Expiring,
     RetentionRefresh,
 )
-from orderly.consumer.session import HeldQueue, Session, longest_handler
+from orderly.consumer.session import LOOKS, HeldQueue, Session, longest_handler
 from orderly.consumer.workers import Worker
-from orderly.errors import ConfigError, LifecycleError
+from orderly.errors import ConfigError, LifecycleError, NoPermission
+from orderly.interruptions import Latch, shielded
 from orderly.namespace import RETRY_PREFIX
 from orderly.ordering.allocation import Allocation
 from orderly.ordering.context import AsyncHandler, ConsumeContext, Handler
@@ -87,6 +89,9 @@ class ConsumerRuntime:
         state_topics: of the group, with order by key; else None.
         dry_run: whether the handler can be tried without a trace.
         kill_call: ends the worker process that runs a call; None: handlers run in this process.
+
+    Attributes:
+        failed: called once, with the reason, when no handler can ever be called again.
     """
 
     def __init__(
@@ -100,6 +105,9 @@ class ConsumerRuntime:
         kill_call: Callable[[ConsumeContext], None] | None = None,
     ) -> None:
         self._session = session
+        self.failed: Callable[[str], None] = lambda _: None
+        self._joined = False
+        self._joining = threading.Lock()
         self._attention = threading.Event()
         session.attention = self._on_attention
         calls = RunningCalls(session.client.awake.now)
@@ -113,15 +121,23 @@ class ConsumerRuntime:
         self._puller = Puller(session, self.engine.ready, self._saver.find_out)
         self.control = Control(session, self._puller, self.engine.ready)
         order_check = _group_order_check(session)
-        self.inspector = ConsumerInspector(session, order_check, calls)
+        self._engine_watch = EngineWatch(session, self.engine, self._on_gone)
+        self.inspector = ConsumerInspector(session, order_check, calls, self._engine_watch)
         self.direct = DirectConsumption(session, self.engine.ready)
         self._span_ends = SpanEnds(session)
         self.releaser = Releaser(session, self._saver)
         self._taker = taker = Taker(
             session, self._puller.start, self.releaser.drop_outdated, state_topics
         )
+        self.first_looks = taker.first_looks
         rebalancer = Rebalancer(
-            session, allocate, taker, self.releaser, self._again, order_check=order_check
+            session,
+            allocate,
+            taker,
+            self.releaser,
+            self._again,
+            membership=self,
+            order_check=order_check,
         )
         config = session.config
         self.rounds = self._periodic("rebalance", config.rebalance_interval, rebalancer.round)
@@ -133,7 +149,7 @@ class ConsumerRuntime:
         self._periodics = (
             self.rounds,
             self._locks,
-            self._periodic("leases", LOOK_AT_LEASES, keeper.look),
+            self._periodic("looks", LOOKS, self._look),
             self._offsets,
             self._periodic("ages", AGES_INTERVAL, ages.round, first=FIRST_KEEP),
             *self._watches,
@@ -166,6 +182,10 @@ class ConsumerRuntime:
         watch = HangWatch(self._session, calls, kill_call)
         return (self._periodic("hanging", interval(timeout), watch.round),)
 
+    def _look(self) -> None:
+        self._keeper.look()
+        self._engine_watch.round()
+
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run async handlers on this event loop; before `start`."""
         if isinstance(self.engine, Coroutines):
@@ -180,6 +200,47 @@ class ConsumerRuntime:
         for loop in self._periodics:
             loop.start()
         self.rounds.wake()
+
+    # --- membership ----------------------------------------------------------------------------
+
+    def join(self) -> NoPermission | None:
+        """Become a member of the group; returns the refusal of a heartbeat, if all brokers refuse.
+
+        Without effect for a member, and while the consumer closes.
+
+        Raises:
+            LifecycleError: the client has a member of this group already.
+        """
+        if self._joined:  # nearly always
+            return None
+        session, config = self._session, self._session.config
+        with self._joining:
+            if self._joined or session.closing:
+                return None
+            session.client.heartbeat.register_consumer(
+                session.group,
+                subscriptions=session.announced,
+                on_members_changed=self.rounds.wake,
+                consume_from=config.consume_from,
+                broadcasting=config.broadcasting,
+                answers=GroupAnswers(
+                    running_info=self.inspector.running_info,
+                    reset_offsets=self.control.reset,
+                    offsets=self.control.offsets,
+                    consume_directly=self.direct.consume,
+                ),
+            )
+            self._joined = True
+        return session.client.heartbeat.heartbeat_now()
+
+    def leave(self) -> None:
+        """End the membership, if there is one: not a twin's in a shared client."""
+        with self._joining:
+            if self._joined:
+                self._session.client.heartbeat.unregister_consumer(self._session.group)
+                self._joined = False
+
+    # --- end -----------------------------------------------------------------------------------
 
     def wind_down(self, seconds: float) -> bool:
         """Release every queue; returns whether that was done within `seconds`.
@@ -237,6 +298,9 @@ class ConsumerRuntime:
         self.releaser.notify_released()  # what ended after it was waited for
         return ended and not self._session.held()
 
+    def _on_gone(self, why: str) -> None:
+        self.failed(why)
+
     def _on_attention(self) -> None:
         self._attention.set()
         self.rounds.wake()
@@ -285,6 +349,7 @@ class Lifecycle:
 
     Attributes:
         state: where it is.
+        offsets: as given.
         lock: held over each step but the waiting for handlers.
     """
 
@@ -303,12 +368,12 @@ class Lifecycle:
         self._session = session
         self._runtime = runtime
         self._state_topics = state_topics
-        self._offsets = offsets
+        self.offsets = offsets
         self._owned = owned
         self._processes = processes
-        self._registered = False
-        self._being_closed = False
-        self._closed = threading.Event()
+        self._failure: str | None = None
+        self._closed = Latch()
+        runtime.failed = self._fail
 
     def require(self, *states: State) -> None:
         """Raise LifecycleError unless the consumer is in one of these states."""
@@ -382,24 +447,17 @@ class Lifecycle:
         self.admit(check_start(client, session.group, wanted, config))
         for topic in session.subscriptions:
             self.ensure_state(topic)
-        if self._offsets is not None:
-            self._offsets.open()
+        if self.offsets is not None:
+            self.offsets.open()
         else:
             retry_topic = RETRY_PREFIX + session.group
             session.subscriptions = {
                 **session.subscriptions,
                 retry_topic: Subscription.from_expression(retry_topic, "*", session.version),
             }
-        client.heartbeat.register_consumer(
-            session.group,
-            subscriptions=session.announced,
-            on_members_changed=self._runtime.rounds.wake,
-            consume_from=config.consume_from,
-            broadcasting=config.broadcasting,
-            answers=self._answers(),
-        )
-        self._registered = True
-        refusal = client.heartbeat.heartbeat_now()
+        for topic in session.subscriptions:
+            self.look_around(topic)
+        refusal = self._runtime.join()
         if refusal is not None:  # no broker takes us for a member: wrong key, or not permitted
             raise refusal
         self._runtime.start()
@@ -410,14 +468,9 @@ class Lifecycle:
         if self._state_topics is not None and self._session.by_key(topic):
             self._state_topics.ensure(topic)
 
-    def _answers(self) -> GroupAnswers:
-        runtime = self._runtime
-        return GroupAnswers(
-            running_info=runtime.inspector.running_info,
-            reset_offsets=runtime.control.reset,
-            offsets=runtime.control.offsets,
-            consume_directly=runtime.direct.consume,
-        )
+    def look_around(self, topic: str) -> None:
+        """See whether the group is new in `topic`; before the first heartbeat that names it."""
+        self._runtime.first_looks.look(topic)
 
     # --- end -----------------------------------------------------------------------------------
 
@@ -438,11 +491,13 @@ class Lifecycle:
             raise LifecycleError(
                 "close() would wait for handlers of this thread's event loop: await aclose()"
             )
+        shielded(self._close)
+
+    def _close(self) -> None:
         with self.lock:
-            if self.state is State.CLOSED or self._being_closed:
+            if self.state in (State.CLOSING, State.CLOSED):
                 return
-            self._being_closed = True
-            running = self.state in (State.RUNNING, State.CLOSING)
+            running = self.state is State.RUNNING
             self.state = State.CLOSING
         try:
             # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
@@ -451,21 +506,29 @@ class Lifecycle:
             else:
                 self._outlive()
             self._session.outlook = {}  # what nobody looks after any more is not explained either
-            self.state = State.CLOSED
+            self.state = State.FAILED if running and self._failure else State.CLOSED
             if running:
                 self._session.log.info("consumer.closed")
         finally:
-            self._being_closed = False  # where it was interrupted, the next one goes on with it
-            if self.state is State.CLOSED:
-                self._closed.set()
+            self._closed.set()
 
     def close_fully(self) -> None:
         """Close; while another thread does so already, wait for it."""
-        if self._session.client.connections.foreign:
-            return
-        self.close()
-        while not self._closed.wait(LOOK):
-            self.close()  # again only if the other one was interrupted
+        if not self._session.client.connections.foreign:
+            self.close()
+            self._closed.wait()
+
+    def _fail(self, reason: str) -> None:
+        """Close, for no handler can ever be called again; whoever waits is told why."""
+        with self.lock:
+            if self.state is not State.RUNNING:
+                return
+            self._failure = reason
+        name = f"orderly-failing-{self._session.group}"
+        try:
+            threading.Thread(target=self._close, name=name, daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._close()
 
     def _wound_down(self) -> bool:
         """Release every queue; worker processes that run at the deadline are killed for it."""
@@ -478,6 +541,7 @@ class Lifecycle:
 
     def wait(self, timeout: float | None, *, signals: bool) -> bool:
         """Block until it is closed; see `OrderlyConsumer.wait`."""
+        self._refuse_to_wait()
         end = time.monotonic() + (math.inf if timeout is None else timeout)
         with heard(signals) as received:
             while not self._closed.wait(max(0.0, min(LOOK, end - time.monotonic()))):
@@ -485,7 +549,23 @@ class Lifecycle:
                     break
             self.close_on(received())
         self.close_on(received())  # it came while the handlers were put back
+        self._refuse_to_wait()
         return self._closed.is_set()
+
+    def _refuse_to_wait(self) -> None:
+        """Raise LifecycleError if nothing runs that could be waited for, or nothing ever will."""
+        group = self._session.group
+        if self.state is State.CREATED:
+            raise LifecycleError(
+                f"the consumer of group {group!r} is not started, so it consumes nothing: call"
+                " start(), or wait within `with consumer:`"
+            )
+        if self._failure is not None and self._closed.is_set():
+            raise LifecycleError(
+                f"the consumer of group {group!r} has failed: {self._failure}; make a new one"
+            )
+        if self.state is State.FAILED:
+            self.require(State.RUNNING)
 
     def close_on(self, received: signal.Signals | None) -> None:
         """Close this and every other consumer that was started in the process, after a signal.
@@ -521,14 +601,9 @@ class Lifecycle:
                 saved, offset = held.owned.fence.written, held.owned.offset
                 error = held.release_error or "it has not answered yet"
                 held.log.error("queue.left_behind", saved=saved, offset=offset, error=error)
-        self._leave()
+        self._runtime.leave()
         name = f"orderly-closing-{self._session.group}"
         threading.Thread(target=self._end_later, name=name, daemon=True).start()
-
-    def _leave(self) -> None:
-        if self._registered:  # not the twin's membership in a shared client
-            self._session.client.heartbeat.unregister_consumer(self._session.group)
-            self._registered = False
 
     def _end_later(self) -> None:
         self._runtime.wait_released()
@@ -536,7 +611,7 @@ class Lifecycle:
 
     def _stop_parts(self) -> None:
         self._runtime.stop()
-        self._leave()
+        self._runtime.leave()
         for close in self._owned:
             close()
 

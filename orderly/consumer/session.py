@@ -18,6 +18,7 @@ from orderly.config import ConsumerConfig, parse_consume_from
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.statistics import Statistics
 from orderly.errors import OrderlyError, RemotingError
+from orderly.interruptions import let_go
 from orderly.log import get_logger, key_text, where
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.namespace import is_retry_topic
@@ -25,12 +26,15 @@ from orderly.ordering.broker_calls import WRITES, Answer, Call, Dialogue, conver
 from orderly.ordering.context import QueueOwnership
 from orderly.ordering.explain import key_of
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.lru import put_latest
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.start import FormerPosition
 from orderly.ordering.state_records import StateWriter
 from orderly.protocol.heartbeat import Subscription
+
+LOOKS = 1.0  # seconds between two looks at leases, and at whether handlers begin
+
 
 # --- the lock of one held queue -------------------------------------------------------------------
 
@@ -54,15 +58,19 @@ class QueueLock:
     __slots__ = ("_bursts", "_lock", "_owned")
 
     def __init__(self, owned: OwnedQueue, bursts: Collection[Batch]) -> None:
-        self._lock = new_lock()
+        self._lock = threading.RLock()
         self._owned = owned
         self._bursts = bursts
 
     def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._bursts:
-            for batch in tuple(self._bursts):
-                self._owned.catch_up(batch)
+        try:
+            self._lock.acquire()
+            if self._bursts:
+                for batch in tuple(self._bursts):
+                    self._owned.catch_up(batch)
+        except BaseException:  # nobody would release it
+            let_go(self._lock)
+            raise
 
     def __exit__(
         self,
@@ -89,11 +97,13 @@ class FailingMessage:
         offset: the message's.
         since: of its first failure (seconds).
         fingerprint: of its last one.
+        because: why it is not given up, or set aside, yet; None: nobody said.
     """
 
     offset: int
     since: float
     fingerprint: Fingerprint
+    because: str | None = None
 
 
 class Failures:
@@ -103,12 +113,27 @@ class Failures:
         self._by_key: OrderedDict[Hashable, FailingMessage] = OrderedDict()
         self._lock = threading.Lock()
 
-    def failed(self, key: Hashable, offset: int, fingerprint: Fingerprint, now: float) -> None:
+    def failed(
+        self,
+        key: Hashable,
+        offset: int,
+        fingerprint: Fingerprint,
+        now: float,
+        because: str | None = None,
+    ) -> None:
         """A lane's message failed at `now` (seconds)."""
         with self._lock:
             before = self._by_key.get(key)
             since = before.since if before is not None and before.offset == offset else now
-            put_latest(self._by_key, key, FailingMessage(offset, since, fingerprint), _MOST)
+            failing = FailingMessage(offset, since, fingerprint, because)
+            put_latest(self._by_key, key, failing, _MOST)
+
+    def waits(self, key: Hashable, because: str) -> None:
+        """A lane's message that failed could not be set aside."""
+        with self._lock:
+            failing = self._by_key.get(key)
+            if failing is not None:
+                self._by_key[key] = replace(failing, because=because)
 
     def succeeded(self, key: Hashable) -> None:
         """A lane's message is done."""
@@ -150,19 +175,6 @@ def _new_event() -> threading.Event:
     return threading.Event()
 
 
-@dataclass(slots=True)
-class KeyToPark:
-    """A key that an operator wants parked: at its lane's next turn, instead of being handled.
-
-    Attributes:
-        by: who asks, for people.
-        refusal: why it was not parked, or None.
-    """
-
-    by: str
-    refusal: str | None = None
-
-
 @dataclass(slots=True, eq=False)
 class HeldQueue:
     """One queue this consumer holds, with its locks.
@@ -176,12 +188,13 @@ class HeldQueue:
         memory: writes down what is finished ahead; None: nothing is (order by queue).
         refreshed_at: when all of it was last written (seconds).
         compared_at: when the broker's offset was last seen to be ours (seconds).
+        commits_begun: how many commits have looked at what there is to write; `saving` is held.
+        committed: the last of them that is done.
         ownership: what its handlers may ask while they run.
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
         release_error: why its last release failed, or None.
-        to_park: keys that operators want parked; see `KeyToPark`.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
@@ -203,6 +216,8 @@ class HeldQueue:
     memory: StateWriter | None = None
     refreshed_at: float = field(default_factory=now)
     compared_at: float = field(default_factory=now)
+    commits_begun: int = 0
+    committed: int = 0
     ownership: QueueOwnership | None = None
     lost: threading.Event = field(default_factory=_new_event)
     loss_notified: bool = False
@@ -212,7 +227,6 @@ class HeldQueue:
     release_error: str | None = None
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
-    to_park: dict[Hashable, KeyToPark] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
     replica: int = 0
     master_until: float = -math.inf
@@ -240,7 +254,7 @@ class HeldQueue:
 
     def sets_aside(self, key: Hashable) -> bool:
         """Whether messages of a key go to the park queue, and not to the handler."""
-        return self.owned.parking.parked(key) or key in self.to_park
+        return self.owned.parking.parked(key)
 
 
 @dataclass(slots=True)
@@ -266,17 +280,22 @@ class Session:
         store_together: saves many offsets at once; None: each is a request of its own.
         attention: called when a queue needs the rebalancer (dropped and idle, or lost).
         interrupt: called when a queue is lost, to stop its handlers where that is possible.
-        rate_wait: how long `max_rate` holds the next message back (seconds).
-        rate_spend: counts messages that are handled in a lane task against `max_rate`.
+        rate_admit: whether one message that a lane task is about to handle may begin by
+            `max_rate`; if not, what it is given is called once it may.
+        rate_settle: returns so many such permits that nobody used.
+        failing_for: for how long most keys have failed and none has succeeded (seconds), where the
+            handler notes that.
         renew_again: asks for another round of renewals after so many seconds.
         key: which key a message has, with order by key; may raise.
         perform: answers one `ordering.broker_calls.Call`; blocks, raises OrderlyError.
         subscriptions: by topic; replaced, never changed in place.
         statistics: of handler calls and pulls.
         paused: queues the user paused; they stay so over a rebalance. Replaced, never changed.
-        paused_keys: the same of keys, in all queues. Replaced, never changed.
+        paused_keys: the same of keys, in all queues. Changed in place: a program may pause many.
         closing: True from the moment on at which nothing must be taken any more.
+        standing: True while the engine does not run: this member has no queues until it does.
         outlook: by topic, what the last round saw. Replaced, never changed.
+        unseen: by topic, why the last round could not look at it. As `untaken`.
         untaken: what keeps queues of ours from being taken. The rebalancer's; others only look.
         known: where queues stood that this process held, for a broker that forgets it.
         version: of the subscriptions, renewed when what we hold changes.
@@ -304,8 +323,9 @@ class Session:
         )
         self.attention: Callable[[], None] = lambda: None
         self.interrupt: Callable[[HeldQueue], None] = lambda _: None
-        self.rate_wait: Callable[[], float] = lambda: 0.0
-        self.rate_spend: Callable[[int], None] = lambda _: None
+        self.rate_admit: Callable[[Callable[[], None]], bool] = lambda _: True
+        self.rate_settle: Callable[[int], None] = lambda _: None
+        self.failing_for: Callable[[], float] = lambda: 0.0
         self.renew_again: Callable[[float], None] = lambda _: None
         self.key = key
         self.subscriptions: dict[str, Subscription] = {}
@@ -314,9 +334,11 @@ class Session:
         self.store_together = store_together
         self.statistics = Statistics()
         self.paused: frozenset[MessageQueue] = frozenset()
-        self.paused_keys: frozenset[Hashable] = frozenset()
+        self.paused_keys: set[Hashable] = set()
         self.closing = False
+        self.standing = False
         self.outlook: dict[str, Outlook] = {}
+        self.unseen: dict[str, OrderlyError] = {}
         self.untaken: dict[MessageQueue, Untaken] = {}
         self.known: dict[MessageQueue, FormerPosition] = {}
         self.version = 0
@@ -383,7 +405,7 @@ class Session:
     def set_key_paused(self, key: Hashable, *, paused: bool) -> list[HeldQueue]:
         """Note whether a key is paused; returns the queues held in which it may have messages."""
         with self._lock:
-            self.paused_keys = self.paused_keys | {key} if paused else self.paused_keys - {key}
+            (self.paused_keys.add if paused else self.paused_keys.discard)(key)
             return [self._held[q] for q in sorted(self._held) if self._held[q].owned.by_key]
 
     def remove(self, held: HeldQueue) -> None:
@@ -410,10 +432,44 @@ class Session:
             held = self._held.get(queue)
         return held if held is not None and held.owned.dropped is None else None
 
+    def told_to_start_at(self, held: HeldQueue, offset: int, *, reset: bool) -> bool:
+        """Start a queue again at an offset that the broker named; True if it is there already.
+
+        Args:
+            held: the queue as it was held when the broker was asked.
+            offset: where to go on.
+            reset: an operator has set it, and the broker says so only once: whoever holds the queue
+                by now has to know, also while it gives the queue up.
+        """
+        former = held.released
+        if reset and former:
+            with self._lock:
+                held = self._held.get(held.queue, held)
+        with held.lock:
+            before, ahead = held.owned.next_pull, held.owned.finished_ahead
+            there = reset and held.owned.stands_at(offset)
+            changed = not there and held.owned.restart_at(offset, Drop.OFFSET_ILLEGAL)
+        if changed:
+            held.log.warning(
+                "offset.illegal",
+                refused=before,
+                correct=offset,
+                skipped=max(0, offset - before),
+                finished_ahead_discarded=sum(end - start for start, end in ahead),
+            )
+            self.attention()
+        elif former and not there:
+            held.log.warning(
+                "offset.illegal_for_former_owner",
+                correct=offset,
+                hint="if the offset was reset just now, check that the current owner continued"
+                " from there",
+            )
+        return there
+
     def held(self) -> list[HeldQueue]:
         """A snapshot of the queues held, sorted."""
-        with self._lock:
-            return sorted(self._held.values(), key=lambda held: held.queue)
+        return sorted(self._held.values(), key=lambda held: held.queue)
 
     def busy(self) -> bool:
         """Whether the program has work in hand for one of them."""

@@ -17,7 +17,7 @@ from orderly.consumer.offsets import OffsetSaver
 from orderly.consumer.session import HeldQueue, Session, log_context
 from orderly.errors import LockLost, OrderlyError
 from orderly.ordering.context import Failure
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.results import Disposition
 
 

@@ -13,13 +13,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Self
 
 from orderly.clock import now
+from orderly.consumer.errands import Errands
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Called, Caller, LaneTask, next_call
 from orderly.consumer.parking import Parker
@@ -29,7 +30,7 @@ from orderly.consumer.statistics import ReturnType, Statistics
 from orderly.consumer.suspect_runs import SuspectRuns
 from orderly.log import get_logger, where
 from orderly.model import ReceivedMessage
-from orderly.ordering.lanes import Batch
+from orderly.ordering.lane import Batch
 from orderly.ordering.results import PLAIN_SUCCESS, Disposition
 
 
@@ -53,8 +54,10 @@ class Engine(ABC):
         after = session.client.schedule.after
         self.gate = None if rate is None else RateGate(rate, after, self.ready)
         if self.gate is not None:
-            session.rate_wait, session.rate_spend = self.gate.wait, self.gate.spend
+            session.rate_admit, session.rate_settle = self.gate.admit, self.gate.settle
+        self.errands = Errands(session, self._go_on, self._finisher.wake_later)
         self._suspect_runs = SuspectRuns(session, self._finisher, self.ready)
+        self._refused: set[HeldQueue] = set()  # claimed runs for which there was no thread, no loop
 
     @property
     def parker(self) -> Parker:
@@ -63,12 +66,19 @@ class Engine(ABC):
 
     def ready(self, held: HeldQueue) -> None:
         """Start a run of a queue that has something to hand out, unless enough are under way."""
-        if self.gate is not None and self.gate.holds(held):
+        messages = held.owned.messages
+        if messages.errand_due:
+            self.errands.run(held)
+        if self.gate is not None and self.gate.holds(held) and not messages.ready_unpaid:
             return
         with held.lock:
             claimed = held.owned.request_run()
         if claimed:
             self._submit(held)
+
+    def _go_on(self, held: HeldQueue) -> None:
+        self.ready(held)
+        self._reopened(held)
 
     @abstractmethod
     def interrupt(self, held: HeldQueue) -> None:
@@ -92,19 +102,71 @@ class Engine(ABC):
         """True if it is a handler that asks."""
         return self.inside
 
+    # --- whether it runs (`EngineWatch`) ---------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def begun(self) -> int:
+        """Another number each time that something it was given has begun."""
+
+    @property
+    @abstractmethod
+    def waits(self) -> bool:
+        """Whether something waits to begin for which there is room."""
+
+    @property
+    @abstractmethod
+    def trouble(self) -> str:
+        """Why what waits may not begin, for people."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing can begin at this moment, for sure."""
+        return False
+
+    @property
+    def gone(self) -> str | None:
+        """Why nothing can ever begin again; None: it can."""
+        return None
+
+    @property
+    def thread(self) -> int | None:
+        """The identity of the one thread on which all begins; None: there is no such thread."""
+        return None
+
+    @abstractmethod
+    def nudge(self, *, standing: bool) -> None:
+        """Give it something to begin, if nothing else would show that it runs.
+
+        Args:
+            standing: it has not run for long, and is given no messages until it does.
+        """
+
+    # --- runs ----------------------------------------------------------------------------------
+
     @abstractmethod
     def _submit(self, held: HeldQueue) -> None:
         """Let a claimed run begin, once there is room for it."""
 
     def _submit_later(self, held: HeldQueue, error: RuntimeError) -> None:
         """There was no thread, or no loop, to begin on: the run keeps its claim and waits."""
-        if held.owned.dropped is None:
-            held.log.error("run.not_started", error=str(error))
-            self._session.client.schedule.after(
-                self._session.config.suspend, partial(self._submit, held)
-            )
+        if held.owned.dropped is not None:
+            self._in_line(held)
+            return
+        held.log.error("run.not_started", error=str(error))
+        self._refused.add(held)
+        self._session.client.schedule.after(
+            self._session.config.suspend, partial(self._submit, held)
+        )
+
+    def _in_line(self, held: HeldQueue) -> None:
+        """A run that may have been refused before is not any more, or is not needed."""
+        if self._refused:
+            self._refused.discard(held)
 
     def _take(self, held: HeldQueue) -> Batch | None:
+        if held.owned.messages.errand_due:
+            self.errands.run(held)
         if held.owned.suspects.on:
             return self._take_in_turn(held)
         return self._take_next(held)
@@ -123,26 +185,25 @@ class Engine(ABC):
 
     def _take_next(self, held: HeldQueue) -> Batch | None:
         gate, size, calls = self.gate, self._session.config.batch_size, held.burst
-        granted = 0
-        if gate is not None:
-            granted = gate.grant(held, size * calls)
-            if not granted:
-                with held.lock:
-                    held.owned.end_run()
-                gate.stand_in_line(held)
-                return None
-            size = min(size, granted)
-            calls = granted // size
-        batch = self._take_up_to(held, size, calls)
-        if gate is not None:
-            aside = batch is None or held.sets_aside(batch.key)
-            gate.settle(granted - (0 if aside or batch is None else len(batch.messages)))
+        if gate is None:
+            return self._take_up_to(held, size, calls)
+        granted = gate.grant(held, size * calls)
+        if not granted:
+            batch = self._take_up_to(held, size, 1, paid=False)
+            gate.stand_in_line(held)  # not before: it may be called at once
+            return batch
+        size = min(size, granted)
+        batch = self._take_up_to(held, size, granted // size)
+        called = batch is not None and batch.began is not None
+        gate.settle(granted - (len(batch.messages) if batch is not None and called else 0))
         return batch
 
-    def _take_up_to(self, held: HeldQueue, size: int, calls: int) -> Batch | None:
+    def _take_up_to(
+        self, held: HeldQueue, size: int, calls: int, *, paid: bool = True
+    ) -> Batch | None:
         with held.lock:
             moment = now()
-            batch = held.owned.take(size, moment, calls)
+            batch = held.owned.take(size, moment, calls, paid=paid)
             another = batch is not None and held.owned.request_run()
         if another:
             self._submit(held)
@@ -150,14 +211,11 @@ class Engine(ABC):
             self.parker.saw(batch.key, moment)
         return batch
 
-    def _set_aside(self, held: HeldQueue, batch: Batch) -> None:
-        """Park what the key has in hand; a suspect is not tried then, and its turn is over."""
-        self._finisher.set_aside(held, batch)
-        self._suspect_runs.leave(held)
-
     def _end_lane_task(self, held: HeldQueue, batch: Batch) -> None:
         with held.lock:
-            held.owned.give_back(batch)
+            paced = held.owned.give_back(batch, now())
+        if paced is not None:
+            self._finisher.wake_later(held, paced)
 
     def _failed(self, held: HeldQueue, batch: Batch | None) -> None:
         """End a run that broke down or was cancelled: its lane waits as after a failure.
@@ -180,6 +238,10 @@ class Engine(ABC):
 
 
 # --- runs on threads ------------------------------------------------------------------------------
+
+
+def _nothing() -> None:
+    """A task that shows that there is a thread."""
 
 
 MAX_RUN = 60.0  # seconds a run may go on while nobody waits for its thread (as Java)
@@ -208,6 +270,7 @@ class Worker(Engine):
 
     def close(self) -> None:
         """Let running handlers end; start no more. Does not wait."""
+        self.errands.close()
         self.pool.close()
 
     def abandon(self) -> None:
@@ -218,11 +281,34 @@ class Worker(Engine):
         """True on a thread that runs handlers."""
         return self.pool.inside
 
+    @property
+    def begun(self) -> int:
+        """How many tasks have begun."""
+        return self.pool.begun
+
+    @property
+    def waits(self) -> bool:
+        """Whether a run waits, and not all threads that may be are busy."""
+        return bool(self._refused) or self.pool.waits
+
+    @property
+    def trouble(self) -> str:
+        """That there is no thread."""
+        return "messages wait for a thread, and the system starts none"
+
+    def nudge(self, *, standing: bool) -> None:
+        """Only without messages a thread has to be tried."""
+        if standing and not self.pool.waits:
+            with suppress(RuntimeError):  # there is still none
+                self.pool.submit(_nothing)
+
     def _submit(self, held: HeldQueue) -> None:
         try:
             self.pool.submit(partial(self._run, held))
         except RuntimeError as error:  # not even one thread can be started
             self._submit_later(held, error)
+        else:
+            self._in_line(held)
 
     def _run(self, held: HeldQueue) -> None:
         with held.lock:
@@ -249,7 +335,7 @@ class Worker(Engine):
         if batch.lane_task is not None:
             self._run_lane_task(held, batch, batch.lane_task)
         elif held.sets_aside(batch.key):
-            self._set_aside(held, batch)
+            self._finisher.set_aside(held, batch)
         elif not held.owned.suspects.careful:
             self._handle(held, batch)
         elif self._suspect_runs.open(held, batch):
@@ -260,6 +346,7 @@ class Worker(Engine):
         size, statistics = self._session.config.batch_size, self._session.statistics
         if len(batch.messages) <= size:
             called = self._caller.call(held, batch.messages, batch.key)
+            batch.began = called.at
             one_call(held, called, size, statistics)
         else:
             with Burst(held, batch, size, statistics) as burst:
@@ -273,6 +360,7 @@ class Worker(Engine):
             called = None
             while (wanted := next_call(steps, called)) is not None:
                 called = self._caller.call(held, wanted.messages, batch.key, wanted.mode)
+                batch.began = called.at
                 called.count(self._session.statistics)
         self._end_lane_task(held, batch)
 
@@ -442,6 +530,9 @@ class WorkerPool:
     Args:
         name: the consumer group; threads are called "orderly-work-<name>-<n>".
         idle: seconds after which an idle thread above the minimum ends.
+
+    Attributes:
+        begun: how many tasks have begun.
     """
 
     def __init__(self, name: str, minimum: int, maximum: int, *, idle: float = 60.0) -> None:
@@ -458,11 +549,17 @@ class WorkerPool:
         self._idle = 0
         self._waking = False
         self._closed = False
+        self.begun = 0
 
     @property
     def threads(self) -> int:
         """Threads alive now."""
         return self._threads
+
+    @property
+    def waits(self) -> bool:
+        """True if a task waits although not every thread that may be is busy."""
+        return bool(self._tasks) and self._threads - self._idle < self._maximum
 
     @property
     def crowded(self) -> bool:
@@ -551,5 +648,6 @@ class WorkerPool:
             finally:
                 self._idle -= 1
             task = self._tasks.popleft()
+            self.begun += 1
             self._wake_one()
             return task

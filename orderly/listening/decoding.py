@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal
 
-from orderly.config.arguments import is_async
+from orderly.config.arguments import is_async, yields
 from orderly.errors import ConfigError
 from orderly.model import ReceivedMessage
 
@@ -40,7 +40,7 @@ def decoder(decode: Decode | None) -> Callable[[ReceivedMessage], Any]:
     if hasattr(decode, "__struct_fields__"):
         return partial(_decoded, _of_struct(decode))
     read = getattr(decode, "model_validate_json", decode)
-    if not callable(read) or is_async(read):
+    if not callable(read) or is_async(read) or yields(read):
         raise ConfigError(
             "decode must be 'json', 'bytes', a pydantic model, a msgspec Struct or a plain function"
             f" of the body, not {decode!r}"

@@ -215,6 +215,7 @@ class FailedCall:
         asked: seconds to wait that the error asks for (see `retry_after`); None: it does
             not.
         named: which class of the settings' `on_error` it is of; None: of none.
+        unreadable: the bytes alone decide it: the body, or its decoder, fails whenever it is read.
     """
 
     text: str
@@ -224,6 +225,7 @@ class FailedCall:
     answer: Fail | None = None
     asked: float | None = None
     named: int | None = None
+    unreadable: bool = False
 
     def portable(self) -> FailedCall:
         """Return it with an error that another process can load."""
@@ -298,8 +300,15 @@ class HandlerCall:
         asked = retry_after(error, time.time())
         if asked and kind is FailureKind.ORDINARY:
             kind = FailureKind.TRANSIENT  # an error that says when to come again passes
-        named = self._classes.place(error)
-        return FailedCall(error_text(error), found, kind, error, asked=asked, named=named)
+        return FailedCall(
+            error_text(error),
+            found,
+            kind,
+            error,
+            asked=asked,
+            named=self._classes.place(error),
+            unreadable=kind is FailureKind.FATAL and isinstance(error, UndecodableBody),
+        )
 
     def _decoded(self, attempt: Attempt) -> Any:
         try:
@@ -317,6 +326,7 @@ class HandlerCall:
                 text=failed.text if ours else f"cannot decode the body: {misfit}",
                 kind=failed.kind if passes else FailureKind.FATAL,
                 error=None,
+                unreadable=not passes,
             )
 
     def _read(self, answer: object, delivery: Delivery) -> Tried:

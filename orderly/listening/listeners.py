@@ -17,6 +17,7 @@ from orderly.config.arguments import (
 )
 from orderly.config.fields import require
 from orderly.errors import ConfigError
+from orderly.interruptions import in_thread_of_its_own
 from orderly.listening.decoding import Decode
 from orderly.listening.handler_call import (
     AsyncFunction,
@@ -94,6 +95,14 @@ class _Common:
     def dry_run(self) -> bool:
         """Whether the function supports a dry run."""
         return self.rules.dry_run
+
+    def failing_for(self, group: str) -> float:
+        """For how many seconds most keys have failed and none has succeeded; 0.0: it is not so.
+
+        Args:
+            group: the consumer group, as at the broker.
+        """
+        return self._judge.memory(group).failing_for(_now())
 
     def call_failed(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext, error: BaseException
@@ -321,7 +330,7 @@ class AsyncListener(_Common):
     async def _handle(self, judge: FailurePolicy, delivery: Delivery, clock: Clock) -> Decision:
         held = judge.hold(delivery, clock())
         if held is None and judge.renews(delivery):
-            held = await asyncio.to_thread(judge.renew, delivery)
+            held = await in_thread_of_its_own(partial(judge.renew, delivery), "orderly-renewing")
         if held is not None:
             return held
         try:

@@ -150,8 +150,10 @@ class FailureMemory:
             if self._verdicts is not None:
                 self._verdicts.succeeded(lane, now)
 
-    def failed(self, delivery: Delivery, failed: FailedCall, now: float) -> JudgedFailure:
-        """Note a failure and judge it."""
+    def failed(
+        self, delivery: Delivery, failed: FailedCall, now: float, policy: OnPoison = "block"
+    ) -> JudgedFailure:
+        """Note a failure and judge it, for a policy that would apply to a bad message."""
         lane, digest = delivery.lane, failed.fingerprint.digest
         with self._lock:
             self._sweep(now)
@@ -160,10 +162,13 @@ class FailureMemory:
                 return JudgedFailure(trying, trying.condemned[1])
             if self._verdicts is None:
                 return JudgedFailure(trying, None)
-            offset = delivery.message.queue_offset
-            return JudgedFailure(
-                trying, self._verdicts.failed(lane, offset, digest, failed.kind, now)
-            )
+            if failed.unreadable:
+                stays = policy == "block"
+                verdict = self._verdicts.unreadable(lane, delivery.number, now, stays=stays)
+            else:
+                offset, parks = delivery.message.queue_offset, policy == "park_key"
+                verdict = self._verdicts.failed(lane, offset, digest, failed.kind, now, parks=parks)
+            return JudgedFailure(trying, verdict)
 
     def untried(self, lane: Lane) -> None:
         """The lane was admitted, but its message not tried."""
@@ -182,6 +187,11 @@ class FailureMemory:
         with self._lock:
             self._trying.pop(lane, None)
         self.passed(lane)
+
+    def failing_for(self, now: float) -> float:
+        """For how many seconds most keys have failed and none has succeeded; 0.0: it is not so."""
+        since = None if self._verdicts is None else self._verdicts.failing_since
+        return 0.0 if since is None else now - since
 
     @property
     def holding(self) -> bool:
@@ -254,6 +264,7 @@ class Events:
             in_place=in_place,
             finding=None if verdict is None else verdict.finding.name,
             because=None if verdict is None else verdict.reason.name,
+            not_yet=None if verdict is None else verdict.reason.value,
             exc_info=failed.error,
         )
 
@@ -481,11 +492,11 @@ class FailurePolicy:
     def _failed(
         self, delivery: Delivery, failed: FailedCall, memory: FailureMemory, now: float
     ) -> Decision:
-        case = memory.failed(delivery, failed, now)
+        policy = self._rules.policy_for(failed)
+        case = memory.failed(delivery, failed, now, policy)
         self._log_circuits(delivery, memory)
         verdict = case.verdict
         if verdict is not None and verdict.finding is Finding.POISON:
-            policy = self._rules.policy_for(failed)
             outcome = outcome_of(policy, delivery, failed, verdict, self._events)
             if not isinstance(outcome, Block | Suspend | Fail):
                 case.trying.condemned = failed.fingerprint.digest, verdict
@@ -502,6 +513,8 @@ class FailurePolicy:
         seconds = _allowed(delivery, seconds)
         case.trying.retrying = soon is not None
         case.trying.waited += seconds if soon is not None else 0.0
+        if case.verdict is not None and soon is None:
+            delivery.context.because = case.verdict.reason.value
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)
 
@@ -543,6 +556,7 @@ class FailurePolicy:
             case Block(reason):
                 seconds = min(self._rules.max_suspend, delivery.context.max_suspend)
                 self._events.blocked(delivery, reason, seconds)
+                delivery.context.because = reason
                 return Decision(outcome, wait=seconds)
             case Park(reason):
                 failure = _failure(reason, delivery, failed, memory.trying(delivery), verdict)

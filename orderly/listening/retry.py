@@ -23,7 +23,7 @@ from tenacity.retry import RetryBaseT
 from tenacity.stop import StopBaseT
 from tenacity.wait import WaitBaseT
 
-from orderly.config.arguments import MAX_LANE_SUSPEND, check_number, is_async
+from orderly.config.arguments import MAX_LANE_SUSPEND, check_number, is_async, yields
 from orderly.config.fields import require
 from orderly.listening.handler_call import FailedCall
 
@@ -112,7 +112,7 @@ class Retry:
 
 def _can_be_asked(rule: object) -> bool:
     """Whether calling it answers: a class would make an object, an async one a coroutine."""
-    return callable(rule) and not isinstance(rule, type) and not is_async(rule)
+    return not isinstance(rule, type) and callable(rule) and not (is_async(rule) or yields(rule))
 
 
 def _state(

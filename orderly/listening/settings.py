@@ -50,7 +50,8 @@ class Rules:
     Attributes:
         retry: when a failed message is retried soon.
         poison: after the retries, decides whether the message is bad or there is an outage. (For a
-            class to which `on_error` gives a policy, it decides at once.) None: a failing message
+            class to which `on_error` gives a policy, and for a body that cannot be read, it decides
+            at once.) None: a failing message
             is tried for ever, or until the consumer's `max_reconsume_times`.
         on_poison: what to do with a bad message. "block" (as Java): try it again every
             `max_suspend` seconds. "dead_letter": store it in the group's dead letters, which leaves
@@ -66,7 +67,8 @@ class Rules:
             first in the exception's MRO decides: the most specific one, in whatever order you name
             them. "wait": the failure is transient. (ConnectionError, TimeoutError and a `retriable`
             OrderlyError are transient without an entry.) A policy of `on_poison`: retries do not
-            help, so apply this policy at once, unless many keys fail in the same way.
+            help, so apply this policy at once. But if other keys fail in the same way, messages
+            wait; with "park_key" only while no message succeeds.
         dry_run: True: the function leaves no trace when `attempt.dry_run` is true.
         suspend: seconds to wait after `Suspend()` and, with poison=None, after the first failure
             that is not retried soon; 0.01 or more. The wait doubles each time. The actual wait is

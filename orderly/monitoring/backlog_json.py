@@ -234,4 +234,5 @@ def _head(head: Head) -> Fields:
         "size": head.size,
         "attempts": head.attempts,
         "fingerprint": head.fingerprint,
+        "because": head.because,
     }

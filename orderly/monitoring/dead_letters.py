@@ -18,6 +18,7 @@ from orderly.client import Client
 from orderly.client.broker import PullQuery
 from orderly.config import ProducerConfig, check_group, check_topic
 from orderly.errors import ConfigError, NoPermission, OrderlyError, TopicNotFound
+from orderly.foreign_text import shell_word
 from orderly.message import Message
 from orderly.model import MessageQueue, Permission, ReceivedMessage, SendResult, TopicRoute
 from orderly.monitoring.collecting.selection import is_internal
@@ -254,5 +255,5 @@ def require_readable(route: TopicRoute) -> None:
             raise NoPermission(
                 f"topic {route.topic} is not readable on broker {data.broker_name}, as some"
                 " releases create it: set its permission to 6 there (mqadmin updateTopicPerm -b"
-                f" HOST:PORT -t '{route.topic}' -p 6)"
+                f" HOST:PORT -t {shell_word(route.topic)} -p 6)"
             )

@@ -55,7 +55,8 @@ class Outcome:
 OnProgress = Callable[[int], None]
 """Gets how many messages are settled so far. Must not block."""
 OnSent = Callable[[str], None]
-"""Gets a line, for people, once a command is stored: which one, and who is there to run it."""
+"""Gets lines for people: once a command is stored, which one, and who is there to run it; then what
+its owner waits for, if it does."""
 
 
 def run_command(
@@ -74,8 +75,8 @@ def run_command(
         verb: what to do.
         key: with which key.
         patience: seconds without a word of the owner after which the wait ends.
-        on_progress: gets what the owner reports.
-        on_sent: called once it is stored.
+        on_progress: gets how many messages are settled, when that changes.
+        on_sent: called once it is stored, and when its owner says what it waits for.
 
     Raises:
         OrderlyError: nobody answered, or the wait was interrupted (Ctrl-C): the command stays and
@@ -86,7 +87,7 @@ def run_command(
         sent.send()
         on_sent(f"{verb.value} of key {key!r} is sent to the owner of {queue.queue}: "
                 + _members(queue))  # fmt: skip
-        _await([sent], patience, on_progress)
+        _await([sent], patience, on_progress, on_sent)
     except KeyboardInterrupt as interrupt:
         why = "only the wait was interrupted"
         raise _unanswered(queue, verb, key, why) from interrupt
@@ -107,7 +108,7 @@ def ask_owners(
         verb: what to do.
         key: with which key.
         patience: seconds without a word of an owner after which the wait ends.
-        on_sent: called once it is stored.
+        on_sent: called once it is stored, and when an owner says what it waits for.
 
     Returns:
         What the owners said, and the queues of which none answered, or which took no command. A
@@ -133,7 +134,7 @@ def ask_owners(
                     silent[name] = error
         on_sent(f"{verb.value} of key {key!r} is sent to the owners of {queues_text(len(sent))} of"
                 f" {queues[0].queue.topic}: " + _members(queues[0]))  # fmt: skip
-        _await(sent, patience, lambda _: None)
+        _await(sent, patience, lambda _: None, on_sent)
     except KeyboardInterrupt as interrupt:
         raise OrderlyError(
             f"the outcome for key {key!r} is not known: you interrupted only the wait, not the"
@@ -210,7 +211,7 @@ class _Line:
                 self._sent = _Sent(self._queue, self._verb, self.key)
                 self._sent.send()
                 self._heard = time.monotonic()
-            elif self._sent.look(lambda _: None):
+            elif self._sent.look(lambda _: None, lambda _: None):
                 self._heard = time.monotonic()
         except OrderlyError as error:
             yield from self._give_up(error)
@@ -235,6 +236,7 @@ class _Sent:
     Attributes:
         end: the last result, once it is there.
         taken: there was one before it.
+        waits: what its owner said last that it waits for; None: it goes on.
         failure: why the park queue could not be read just now.
     """
 
@@ -242,6 +244,8 @@ class _Sent:
         self.queue = queue
         self.end: Result | None = None
         self.taken = False
+        self.waits: str | None = None
+        self._settled = 0
         self.failure: OrderlyError | None = None
         by, at_ms = queue.client.client_id, int(time.time() * 1000)
         self._command = Command(uuid.uuid4().hex, verb, key, by, at_ms)
@@ -251,8 +255,13 @@ class _Sent:
         """Store it."""
         self._at = self.queue.append(control_message(self._command)) + 1
 
-    def look(self, on_progress: OnProgress) -> bool:
-        """Read on; returns whether there was a word of the owner."""
+    def look(self, on_progress: OnProgress, on_waits: OnSent) -> bool:
+        """Read on; returns whether there was a word of the owner.
+
+        Args:
+            on_progress: gets how many messages are settled, when that changes.
+            on_waits: gets a line when the owner says what it waits for.
+        """
         try:
             call = ReadParked(self.queue.park_queue, self._at, RESULT)
             read: ParkedRead = self.queue.perform(call)
@@ -267,19 +276,30 @@ class _Sent:
                 self.end = result
                 break
             self.taken = True
-            on_progress(result.settled)
+            self.waits = result.reason
+            if result.reason is not None:
+                on_waits(f"the owner of {self.queue.queue} waits: {result.reason}")
+            if result.settled != self._settled:
+                self._settled = result.settled
+                on_progress(result.settled)
         return bool(results)
 
     def unanswered(self, patience: float) -> OrderlyError:
         """What to say if there was no end within so many seconds, and nobody asks any more."""
-        why = _members(self.queue) if self.failure is None else str(self.failure)
-        text = f"no answer within {patience:g} s: {why}"
+        if self.failure is not None:
+            text = f"no answer within {patience:g} s: {self.failure}"
+        elif self.waits is not None:
+            text = f"no end within {patience:g} s: the queue's owner waits: {self.waits}"
+        else:
+            text = f"no answer within {patience:g} s: {_members(self.queue)}"
         return _unanswered(self.queue, self._command.verb, self._command.key, text)
 
     def silence(self) -> OrderlyError:
         """Why there is no end."""
         if self.failure is not None:
             return self.failure
+        if self.waits is not None:
+            return OrderlyError(f"its owner has taken the command and waits: {self.waits}")
         if self.taken:
             return OrderlyError("its owner has taken the command and has not finished it yet")
         return OrderlyError(
@@ -288,14 +308,16 @@ class _Sent:
         )
 
 
-def _await(sent: Sequence[_Sent], patience: float, on_progress: OnProgress) -> None:
+def _await(
+    sent: Sequence[_Sent], patience: float, on_progress: OnProgress, on_waits: OnSent
+) -> None:
     """Wait until all have ended, or nobody has said anything for so long."""
     heard = time.monotonic()
     while time.monotonic() - heard < patience:
         left = [each for each in sent if each.end is None]
         if not left:
             return
-        words = [each.look(on_progress) for each in left]
+        words = [each.look(on_progress, on_waits) for each in left]
         if any(words):
             heard = time.monotonic()
         else:

@@ -7,7 +7,6 @@ unknown; it never counts as "nothing is parked".
 
 from __future__ import annotations
 
-import errno
 import json
 import time
 from base64 import b64encode
@@ -54,6 +53,7 @@ class KeyReport:
         last_offset: source offset of the last message; None: gone.
         expires: before this time (seconds since the epoch) the broker deletes none of them by age;
             None: not known.
+        untried: how many of the messages have never failed: they only wait behind an earlier one.
     """
 
     queue: MessageQueue
@@ -65,6 +65,7 @@ class KeyReport:
     first: Parked | None
     last_offset: int | None
     expires: float | None
+    untried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,11 @@ class Exported:
 def write_lines(path: Path, group: str, messages: Iterable[Parked]) -> int:
     """Write messages to a file that appears, or is replaced, when it is complete; returns how many.
 
+    Only its owner can read it. A link is replaced itself.
+
     Raises:
         OSError: it cannot be written, or is a device, for example; the file is unchanged.
     """
-    path = path.resolve()  # a link to it stays one
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a regular file")
     count = 0
     with replacing(path) as file:
         for message in messages:
@@ -206,9 +206,13 @@ class ParkedMessages:
 
     # --- looking -------------------------------------------------------------------------------
 
-    def list(self) -> Listing:
-        """All parked keys, and the queues that could not be read."""
-        found, unknown = self._queues.each(lambda queue: (queue.queue, self._reports(queue)))
+    def list(self, key: Key | None = None) -> Listing:
+        """All parked keys, and the queues that could not be read.
+
+        Args:
+            key: only this one; None: all.
+        """
+        found, unknown = self._queues.each(lambda queue: (queue.queue, self._reports(queue, key)))
         keys = chain.from_iterable(reports for _, reports in found)
         return Listing(tuple(keys), tuple(queue for queue, _ in found), unknown)
 
@@ -231,11 +235,11 @@ class ParkedMessages:
         for queue, parked in self._queues.holders(key):
             yield from map(read_parked, queue.messages(queue.find([parked])[key]))
 
-    def _reports(self, queue: ParkedQueue) -> tuple[KeyReport, ...]:
-        parked = queue.on_record().parked
+    def _reports(self, queue: ParkedQueue, key: Key | None) -> tuple[KeyReport, ...]:
+        parked = tuple(p for p in queue.on_record().parked if key is None or p.key == key)
         found = queue.find(parked)
         seconds = self._retention(queue) if parked else None
-        return tuple(_report(queue, found[key.key], seconds) for key in parked)
+        return tuple(_report(queue, found[each.key], seconds) for each in parked)
 
     def _retention(self, queue: ParkedQueue) -> float | None:
         """Seconds for which the queue's broker keeps messages; None: not known."""
@@ -477,4 +481,5 @@ def _report(queue: ParkedQueue, found: KeyFound, kept_for: float | None) -> KeyR
         first=None if first is None else read_parked(first),
         last_offset=places[-1].offset if places else None,
         expires=None if oldest is None or kept_for is None else oldest + kept_for,
+        untried=sum(copy.attempts == 0 for copy in stored),
     )

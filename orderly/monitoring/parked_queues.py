@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from orderly.client import Client
 from orderly.client.dialogues import append_parked, performer
 from orderly.errors import ConfigError, OrderlyError, ProtocolError, RemotingError, RouteError
+from orderly.foreign_text import shell_word
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import (
     Dialogue,
@@ -33,10 +34,11 @@ from orderly.protocol.record_format import Seal
 
 
 class StoredCopy(NamedTuple):
-    """What is known of a copy in the park queue: seconds since the epoch, and bytes."""
+    """What is known of a copy in the park queue: seconds since the epoch, bytes, failed tries."""
 
     at: float
     size: int
+    attempts: int
 
 
 @dataclass(slots=True)
@@ -58,7 +60,9 @@ class KeyFound:
     def note(self, parked: Parked) -> None:
         """Take in a message of the key."""
         self.index.add(parked)
-        self.stored[parked.position] = StoredCopy(parked.stored_at, parked.size)
+        self.stored[parked.position] = StoredCopy(
+            parked.stored_at, parked.size, parked.details.attempts
+        )
 
     @property
     def gone(self) -> int:
@@ -290,6 +294,6 @@ def _not_parked(group: str, key: Key, unknown: Unknown) -> OrderlyError:
             f" could not be read ({error}); nothing was done"
         )
     return NotParked(
-        f"key {key!r} is not parked in group {group}: `orderly parked list {group}` shows the"
-        " parked keys; if the key is a number, give --int"
+        f"key {key!r} is not parked in group {group}: `orderly parked list {shell_word(group)}`"
+        " shows the parked keys; if the key is a number, give --int"
     )

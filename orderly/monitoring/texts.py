@@ -6,11 +6,14 @@ What a column holds decides how its cells are written, on a terminal and in a re
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 
+from orderly.foreign_text import shell_word
+from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, moment_of
+
+_FIRST, _LAST = moment_of(FIRST_MOMENT), moment_of(LAST_MOMENT)
 Cell = str | int | float | None
 """None: not known. A text is written as it is in any column."""
 
@@ -77,10 +80,14 @@ def key_command(verb: str, group: str, topic: str, key: str | int) -> str:
     names, options = [group, str(key)], ["-t", topic, *(["--int"] if isinstance(key, int) else [])]
     dashed = any(name.startswith("-") for name in names)
     words = [*options, "--", *names] if dashed else [*names, *options]
-    return shlex.join(["orderly", "parked", verb, *words])
+    return " ".join(("orderly parked", verb, *map(shell_word, words)))
 
 
-def iso_time(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def utc(seconds: float) -> datetime:
+    """Seconds since the epoch as a time of the calendar: kept to it, whatever others claimed."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+
+
+def iso_time(seconds: float, to: str = "milliseconds") -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the millisecond or the second."""
+    return utc(seconds).isoformat(timespec=to).replace("+00:00", "Z")

@@ -12,7 +12,6 @@ groups are: what is not known counts as not finished. `TopicGrowth` carries the 
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from typing import Any
 
 from orderly.client import Client
 from orderly.errors import ConfigError, OrderlyError
+from orderly.foreign_text import shell_word
 from orderly.model import MessageQueue, Permission
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus
 from orderly.monitoring.collecting.members import is_proxied
@@ -220,8 +220,8 @@ def make_plan(
         raise ConfigError(
             f"the queues of {topic} come from the name server's order configuration"
             f" ({order_conf}), which this command does not change: stop the producers, wait until"
-            f" `orderly backlog -t {topic}` shows 0 everywhere, then use mqadmin updateTopic and"
-            " updateOrderConf"
+            f" `orderly backlog -t {shell_word(topic)}` shows 0 everywhere, then use mqadmin"
+            " updateTopic and updateOrderConf"
         )
     for name, config in sorted(present.items()):
         most = max(config.read_queues, config.write_queues)
@@ -234,7 +234,7 @@ def make_plan(
         if Permission.READ not in Permission(config.perm):
             raise ConfigError(
                 f"topic {topic} is not readable on broker {name}, so it cannot be drained: set its"
-                f" permission to 6 (mqadmin updateTopicPerm -t {topic} -p 6)"
+                f" permission to 6 (mqadmin updateTopicPerm -t {shell_word(topic)} -p 6)"
             )
     return GrowthPlan(topic, queues, dict(present))
 
@@ -361,14 +361,15 @@ def _put_back(topic: str, touched: Mapping[str, TopicConfig], cause: BaseExcepti
         raise OrderlyError(
             f"{topic} could not be restored on broker {_names(left)}, where it can still be closed"
             " for writing: run the command again when the broker is back (it continues from"
-            f" there), or mqadmin updateTopicPerm -t {topic} -p 6. The command tried to restore it"
-            f" because: {str(cause) or 'the command was interrupted'}"
+            f" there), or mqadmin updateTopicPerm -t {shell_word(topic)} -p 6. The command tried"
+            f" to restore it because: {str(cause) or 'the command was interrupted'}"
         ) from cause
     closed = [name for name, config in touched.items() if not writable(config)]
     if closed:
         yield Notice(
             f"it was closed for writing on broker {', '.join(closed)} before this run, and is"
-            f" closed again now: run the command again, or mqadmin updateTopicPerm -t {topic} -p 6"
+            " closed again now: run the command again, or mqadmin updateTopicPerm -t"
+            f" {shell_word(topic)} -p 6"
         )
 
 
@@ -484,7 +485,7 @@ def _parked(client: Client, topic: str, groups: Collection[GroupStatus]) -> Iter
             continue
         keys = ParkedMessages(client, group.group, topic).keys()
         if keys:
-            of = f"{shlex.quote(group.group)} -t {shlex.quote(topic)}"
+            of = f"{shell_word(group.group)} -t {shell_word(topic)}"
             why = f"{counted(len(keys), 'key')} parked: `orderly parked release {of} --all`"
             yield Behind(group.group, None, why)
 

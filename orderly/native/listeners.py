@@ -48,6 +48,7 @@ from orderly.ordering.lru import put_latest
 from orderly.ordering.results import ConsumeResult, Park, Suspend
 from orderly.protocol import properties as names
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.moments import moment_of
 from orderly.protocol.send import dead_letter_request
 
 _KNOWN = (names.SHARDING_KEY, names.TAGS, names.KEYS, names.UNIQ_KEY, names.RETRY_TOPIC)
@@ -98,8 +99,8 @@ class Reading:
             properties=self._properties(handle),
             message_id=self._text("GetMessageId", handle),
             offset_message_id="",
-            born_time=library["GetMessageBornTimestamp"](handle) / 1000,
-            store_time=library["GetMessageStoreTimestamp"](handle) / 1000,
+            born_time=moment_of(library["GetMessageBornTimestamp"](handle)),
+            store_time=moment_of(library["GetMessageStoreTimestamp"](handle)),
             born_host="",
             store_host="",
             reconsume_times=library["GetMessageReconsumeTimes"](handle),

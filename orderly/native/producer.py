@@ -96,7 +96,7 @@ class Layouts:
             new = topic not in self._seen
             pinned = self._seen.setdefault(topic, size)
         if new:
-            self._log.warning("native.layout_pinned", topic=topic, queues=size)
+            self._log.info("native.layout_pinned", topic=topic, queues=size)
         return pinned
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from orderly.config.arguments import check_arguments, is_async
+from orderly.config.arguments import check_arguments, is_async, yields
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue
 from orderly.ordering.allocation import Allocation
@@ -84,7 +84,7 @@ def machine_room_nearby(
         ConfigError: something that cannot be called so, or an async function.
     """
     given = (inner, room_of_broker, room_of_member)
-    if any(not callable(function) or is_async(function) for function in given):
+    if any(not callable(each) or is_async(each) or yields(each) for each in given):
         raise ConfigError(
             "machine_room_nearby needs three functions: inner, a strategy such as averagely;"
             " room_of_broker, of a broker name; and room_of_member, of a client id; not"

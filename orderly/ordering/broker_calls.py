@@ -40,6 +40,26 @@ class QueryOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class HasOffsets:
+    """Whether the group has an offset at one broker, in any queue of a topic. Answer: bool.
+
+    `queues` are all that the topic has there.
+    """
+
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """What the member saw of the queue's topic before it joined. Answer: `new_group.NewGroup`.
+
+    None: the group is known in the topic. A failure: that is not known yet.
+    """
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
 class SaveOffset:
     """Commit an offset and wait for the broker's acknowledgement. Answer: None."""
 
@@ -92,6 +112,13 @@ class Peeked:
 
     stored_at: int | None
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnds:
+    """Where queues of one topic and broker end. Answer: dict of their last messages, as Peeked."""
+
+    queues: tuple[MessageQueue, ...]
 
 
 class OffsetReset(OrderlyError):
@@ -174,11 +201,14 @@ Call = (
     LockQueues
     | UnlockQueues
     | QueryOffset
+    | HasOffsets
+    | FirstLook
     | SaveOffset
     | MinOffset
     | MaxOffset
     | OffsetAtTime
     | Peek
+    | QueueEnds
     | AppendRecord
     | ReadRecords
     | ReadParked

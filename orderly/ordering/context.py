@@ -117,6 +117,7 @@ class ConsumeContext:
         parked: queue offset -> reason, of messages that `park` named.
         rejected: queue offset -> reason, of messages that `dead_letter` named.
         fingerprint: how the message failed; set by a listener, because its answer does not say.
+        because: why it is not given up yet; set by a listener.
         names_some: whether `parked`, `finished`, `untried` or `rejected` was used; they are created
             on first use, since most calls need none.
     """
@@ -136,6 +137,7 @@ class ConsumeContext:
     untried: set[int] = field(init=False)
     rejected: dict[int, str] = field(init=False)
     fingerprint: Fingerprint | None = field(default=None, init=False)
+    because: str | None = field(default=None, init=False)
     names_some: bool = field(default=False, init=False, compare=False, repr=False)
     _suspend: float | None = field(default=None, init=False)
 

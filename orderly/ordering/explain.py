@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.lanes import Lane
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import NOT_OURS, OwnedQueue
 
 
@@ -19,6 +19,9 @@ class Why(StrEnum):
         "not locked: this member's by allocation, but another client holds the broker's lock"
     )
     NOT_TAKEN = "not taken: this member's by allocation; it takes it soon, or tries again"
+    WITHDRAWN = (
+        "given up: this member's threads or event loop do not run; it takes queues when they do"
+    )
     LOCK_LOST = "lock lost: another client can have it; this member asks for it again"
     LEAVING = "being given up: a handler still runs; the lock is kept until it ends"
     RELEASING = "being given up: next its offset is saved and its lock returned"
@@ -28,16 +31,17 @@ class Why(StrEnum):
     RATE_LIMITED = "the rate limit is reached (max_rate, max_rate_per_key)"
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
-    SUSPENDED = "suspended: a handler asked to wait"
+    SUSPENDED = "suspended: it waits for its next try"
     NO_KEY = "the key function fails: the key of the next message is not known"
     TOO_LARGE = "the next message is larger than max_frame: set ClientConfig.max_frame higher"
-    SPAN_END = "consumed ahead up to max_span: it waits for its lowest unfinished message"
+    SPAN_END = "nothing more is pulled until unfinished messages are done"
     UNCOMMITTED = "flow-controlled: the cache is full of uncommitted messages; only a COMMIT helps"
-    WAITING = "messages wait for a worker thread"
+    WAITING = "messages wait for a worker thread, or for the event loop"
     FLOW_CONTROLLED = "flow-controlled: enough is cached; consuming reopens it"
+    PULL_FAILS = "its messages cannot be pulled: it is tried again"
     PULLING = "pulling"
     EMPTY = "empty: everything the broker has is consumed"
-    NOT_PULLING = "no pull is under way: it will begin soon, or is tried again after a failure"
+    NOT_PULLING = "no pull is under way: it will begin soon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Explanation:
         why: the reason.
         seconds: HANDLING, HUNG and LEAVING: how long the (oldest) handler has been running;
             SUSPENDED and RATE_LIMITED: how much longer it waits; EXPIRING: how long the broker
-            still keeps the message; otherwise None.
+            still keeps the message; PULL_FAILS: for how long no pull has succeeded; otherwise None.
         offset: the lowest offset not finished here; None if the queue is not held.
         cached: messages held here, pending and in hand.
         flow_controlled: True if pulling waits because enough is cached.
@@ -59,8 +63,8 @@ class Explanation:
         keys: how many keys have unfinished messages here (order by queue: 1 at most).
         keys_suspended: how many of them wait after a failure.
         span: offsets from the lowest unfinished one to where the queue is pulled.
-        at_span_end: True if pulling waits there for that message, in any state of the queue.
-        full_of_waiting: True if it waits there and most of those keys are suspended.
+        at_span_end: True if a limit keeps it from being pulled further, in any state of the queue.
+        full_of_waiting: True if one does, and most of those keys are suspended or paused.
         key_error: type and text of the key function's error for the next message, if it fails.
         keys_parked: keys that wait in the park topic until somebody releases them.
         too_large: why the next message cannot be pulled: its reply is larger than max_frame.
@@ -68,6 +72,14 @@ class Explanation:
         expires_in: seconds after which the broker can delete the lowest unfinished message; None:
             less than half of its retention is over.
         error: NOT_TAKEN: what failed at the last attempt to take the queue; None: it was not tried.
+        pull_error: why the last pull failed; None: it did not.
+        unproven: for how many seconds no pull has shown that the queue can be pulled, at most a
+            long poll (20 s) if all is well; inf: never yet. None: no pull is expected, for the
+            queue is paused, full or given up.
+        limit: which limit keeps it from being pulled further, as a clause; None: none does.
+        last_try: of its lowest unfinished message, how the last try ended that did not finish it:
+            the class and place of what was raised, or the answer. Nothing of the message is in it.
+        because: why that message is not given up, or not parked, yet; None: nobody judges it.
     """
 
     queue: MessageQueue
@@ -89,22 +101,32 @@ class Explanation:
     expires_in: float | None = None
     keys_paused: int = 0
     error: str | None = None
+    pull_error: str | None = None
+    unproven: float | None = None
+    limit: str | None = None
+    last_try: str | None = None
+    because: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
-        full = ", pulling is flow-controlled" if self.flow_controlled else ""
-        ahead = ", consumed ahead up to max_span" if self._ends else ""
+        full = ", pulling is flow-controlled" if self.flow_controlled and not self.limit else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
         large = "" if self.too_large is None else f", {self.too_large}"
         failed = "" if self.error is None else f": {self.error}"
-        more = f"{span}{full}{ahead}{parked}{paused}{self._expires}{self._no_key}{large}{failed}"
-        return f"{self.queue}: {self.why}{more}"
+        pull = "" if self.pull_error is None else f", the last pull failed: {self.pull_error}"
+        more = f"{span}{full}{self._ends}{parked}{paused}{self._expires}{self._no_key}{large}"
+        tried = tried_text(self.last_try, self.because)
+        return f"{self.queue}: {self.why}{more}{failed}{pull}{tried}"
 
     @property
-    def _ends(self) -> bool:
-        return self.at_span_end and self.why is not Why.SPAN_END
+    def _ends(self) -> str:
+        if self.limit is None:
+            return ""
+        return (
+            f": {self.limit}" if self.why is Why.SPAN_END else f", nothing is pulled: {self.limit}"
+        )
 
     @property
     def _expires(self) -> str:
@@ -119,10 +141,17 @@ class Explanation:
         return f", the key function failed at offset {self.offset + self.span}: {self.key_error}"
 
 
+def tried_text(last_try: str | None, because: str | None) -> str:
+    """How the last try ended, and why no policy applies yet, as the end of a sentence."""
+    tried = "" if last_try is None else f", last try: {last_try}"
+    return tried + ("" if because is None else f", not given up yet: {because}")
+
+
 def explain(owned: OwnedQueue, now: float) -> Explanation:
     """Say why a held queue is where it is at `now` (seconds). The caller guards `owned`."""
     why, seconds = _reason(owned, now)
-    lane = owned.messages.lowest_lane
+    unproven_since = owned.unproven_since
+    lane, limit = owned.messages.lowest_lane, owned.limit_reached
     return Explanation(
         owned.queue,
         why,
@@ -135,13 +164,16 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         keys=len(owned.messages),
         keys_suspended=owned.messages.suspended,
         span=owned.span,
-        at_span_end=owned.at_span_end,
+        at_span_end=limit is not None,
         full_of_waiting=owned.full_of_waiting,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
         too_large=owned.too_large,
         expires_in=owned.expires_in(now),
         keys_paused=owned.messages.paused,
+        pull_error=owned.pull_error,
+        unproven=None if unproven_since is None else now - unproven_since,
+        limit=None if limit is None else str(limit),
     )
 
 
@@ -175,9 +207,9 @@ def _waiting(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
         return Why.NO_KEY, None
     if owned.too_large is not None and not owned.messages.count:
         return Why.TOO_LARGE, None
-    if owned.at_span_end:
+    if owned.limit_reached is not None:
         return Why.SPAN_END, None
-    return _held_back(owned, now) or (_supply(owned), None)
+    return _held_back(owned, now) or _supply(owned, now)
 
 
 def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None:
@@ -193,14 +225,16 @@ def _held_back(owned: OwnedQueue, now: float) -> tuple[Why, float | None] | None
     return None
 
 
-def _supply(owned: OwnedQueue) -> Why:
+def _supply(owned: OwnedQueue, now: float) -> tuple[Why, float | None]:
     """Whether messages are there, under way, or cannot come."""
     if owned.stuck_full:
-        return Why.UNCOMMITTED
+        return Why.UNCOMMITTED, None
     if owned.messages.pending:
-        return Why.WAITING
+        return Why.WAITING, None
     if owned.throttled:
-        return Why.FLOW_CONTROLLED
+        return Why.FLOW_CONTROLLED, None
+    if owned.failing_since is not None:
+        return Why.PULL_FAILS, now - owned.failing_since
     if not owned.pulling:
-        return Why.NOT_PULLING
-    return Why.EMPTY if owned.at_end else Why.PULLING
+        return Why.NOT_PULLING, None
+    return (Why.EMPTY if owned.at_end else Why.PULLING), None

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orderly.model import MessageQueue
-from orderly.ordering.lanes import Lane
+from orderly.ordering.explain import tried_text
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol.parked_key import ParkedKey
 
@@ -17,7 +18,7 @@ class KeyWhy(StrEnum):
 
     HANDLING = "a handler is running"
     HUNG = "a handler hangs: it has been running for longer than handler_timeout"
-    SUSPENDED = "waits after a failure"
+    SUSPENDED = "waits for its next try"
     PAUSED = "paused by the program"
     RATE_LIMITED = "waits until max_rate_per_key allows the next message"
     FETCHING = "its next messages are pulled again: it was too far behind to keep their bodies"
@@ -43,6 +44,10 @@ class KeyExplanation:
         attempt: of that message, 1 for the first; None if it is parked.
         unfinished: its messages that were pulled and are not finished.
         parked: about how many of its messages are parked; they are finished here.
+        because: SUSPENDED: why a message that fails is not given up, or not parked, yet; None: it
+            does not fail, or nobody judges it.
+        last_try: SUSPENDED: how its last try ended: the class and place of what was raised, or the
+            answer. Nothing of the message is in it.
     """
 
     queue: MessageQueue
@@ -53,11 +58,14 @@ class KeyExplanation:
     attempt: int | None
     unfinished: int
     parked: int = 0
+    because: str | None = None
+    last_try: str | None = None
 
     def __str__(self) -> str:
         """For people: queue, key, reason and for how long."""
         span = "" if self.seconds is None else f" ({self.seconds:.1f} s)"
-        return f"{self.queue}, key {self.key!r} at {self.offset}: {self.why}{span}"
+        tried = tried_text(self.last_try, self.because)
+        return f"{self.queue}, key {self.key!r} at {self.offset}: {self.why}{span}{tried}"
 
 
 def explain_keys(owned: OwnedQueue, now: float) -> list[KeyExplanation]:
@@ -89,6 +97,31 @@ def _explain(
 def _parked(queue: MessageQueue, parked: ParkedKey) -> KeyExplanation:
     why, many = KeyWhy.PARKED, parked.messages
     return KeyExplanation(queue, parked.key, why, None, parked.next, None, 0, many)
+
+
+def why_no_turn(owned: OwnedQueue, key: Hashable, now: float, *, errand: bool) -> str:
+    """Say what a lane task waits for, in a clause. The caller guards `owned`.
+
+    Args:
+        owned: the queue.
+        key: whose lane it is.
+        now: seconds.
+        errand: it calls no handler.
+    """
+    lane = owned.messages.lane_of(key)
+    if lane is not None and lane.since is not None:
+        if owned.messages.on_errand(lane):
+            return "another command about the key is carried out"
+        return f"a handler call with the key is running ({now - lane.since:.0f} s)"
+    if errand:
+        fetching = lane is not None and lane.needs_refill
+        other = "a command about another key of the queue is asking the broker"
+        return "the bodies of its messages are pulled from the broker again" if fetching else other
+    if owned.paused:
+        return "the program has paused the queue, so the handler may not be called"
+    if lane is not None and lane.paused:
+        return "the program has paused the key, so the handler may not be called"
+    return f"no worker is free ({owned.messages.running} handler calls of this queue are running)"
 
 
 def _reason(lane: Lane, now: float) -> tuple[KeyWhy, float | None]:

@@ -26,7 +26,8 @@ from orderly.protocol.state_record import MAX_WINDOW
 # was the lowest one stored *after* it? In one generation that cannot be. Without that proof the
 # position stays what it was: to begin at the minimum for a suspicion would repeat days. The other
 # message is the *landmark*. It must be of the former generation for certain, so it is one that the
-# queue had when its owner took it: the message below the start, or the first one pulled.
+# queue had when its owner took it: the message below the start, or the first one pulled; where a
+# filter leaves out all that is pulled, the last one that it left out.
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ class Fence:
     Attributes:
         written: the newest offset that the broker acknowledged.
         landmark: a message that the queue surely had when it was taken (`generation`): the one
-            below the start, else the first that was pulled; None: there was none yet.
+            below the start, else the first that was pulled, or the last that the filter left out;
+            None: there was none yet.
         over: the topic turned out to be recreated; nothing may be committed any more.
     """
 

@@ -14,260 +14,38 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Any, Generic, TypeVar, assert_never
+from typing import assert_never
 
 from orderly.model import ReceivedMessage
-from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.lane import Batch, Lane, Turn
+from orderly.ordering.lowest import Lowest
 from orderly.ordering.results import Disposition
-
-# --- one lane: the messages of one key ------------------------------------------------------------
-
-
-class Lane:
-    """Messages of one key. Changed by `Lanes` only.
-
-    Attributes:
-        key: of all its messages; None for those without one.
-        messages: with bodies; all below `later`.
-        later: offsets of the messages whose bodies are not kept, rising.
-        tried: of those of them that were tried, how often.
-        stored: when the first of them was stored (seconds since 1970); None: not known.
-        lane_tasks: other work to run here, between two batches.
-        since: when the batch in work was taken (seconds); None: nothing is in work.
-        wake_at: until then it is suspended (seconds), without end while it is paused and nothing of
-            it is in work; None: it is not.
-        paced: it is suspended because its key's rate is limited, not after a failure.
-        paused: the program holds it back.
-        resumes_at: of one that is paused, until when it was suspended before (seconds), or None.
-        due: its bodies need not be asked for before (seconds), after it was suspended.
-        refill_due: when its bodies are to be asked for (seconds), and `missed`; None: it can go
-            on, or may not.
-        again: bodies that were pulled again for it, until it has handed them out.
-        queued: whether it is in the line of lanes that can go on.
-        low: its lowest unfinished offset as `Lanes` has noted it.
-        missed: the same of the first whose body is not kept.
-        alone_to: messages up to this offset are handed out one at a time; -1: none are.
-    """
-
-    __slots__ = (
-        "again",
-        "alone_to",
-        "due",
-        "key",
-        "lane_tasks",
-        "later",
-        "low",
-        "messages",
-        "missed",
-        "paced",
-        "paused",
-        "queued",
-        "refill_due",
-        "resumes_at",
-        "since",
-        "stored",
-        "tried",
-        "wake_at",
-    )
-
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.messages = ProcessQueue()
-        self.later: deque[int] = deque()
-        self.tried: dict[int, int] = {}
-        self.stored: float | None = None
-        self.lane_tasks: list[Any] = []
-        self.since: float | None = None
-        self.wake_at: float | None = None
-        self.paced = False
-        self.paused = False
-        self.resumes_at: float | None = None
-        self.due = -inf
-        self.refill_due: tuple[float, int] | None = None
-        self.again = 0
-        self.queued = False
-        self.low: int | None = None
-        self.missed: int | None = None
-        self.alone_to = -1
-
-    @property
-    def lowest(self) -> int | None:
-        """The lowest unfinished offset, or None if all is finished."""
-        head = self.messages.head
-        if head is not None:
-            return head.queue_offset
-        return self.later[0] if self.later else None
-
-    @property
-    def unfinished(self) -> int:
-        """How many messages it has, with and without their bodies."""
-        return self.messages.count + len(self.later)
-
-    @property
-    def keeps_all(self) -> bool:
-        """True if a handler has all of them, and answered that it keeps them (manual commit)."""
-        return self.since is None and not self.messages.pending and not self.later
-
-    @property
-    def following(self) -> int | None:
-        """The offset of the message that is handed out next, or None."""
-        pending = self.messages.first_pending
-        if pending is not None:
-            return pending.queue_offset
-        return self.later[0] if self.later else None
-
-    @property
-    def attempts(self) -> int:
-        """How often its lowest unfinished message was tried."""
-        head = self.messages.head
-        if head is not None:
-            return head.reconsume_times
-        return self.tried.get(self.later[0], 0) if self.later else 0
-
-    @property
-    def oldest(self) -> float | None:
-        """When its lowest unfinished message was stored (seconds since 1970); None: not known."""
-        head = self.messages.head
-        return self.stored if head is None else head.store_time
-
-    def defer(self, message: ReceivedMessage) -> None:
-        """Keep only the offset of a message that came."""
-        if not self.later:
-            self.stored = message.store_time
-        self.later.append(message.queue_offset)
-
-    def drop_body(self) -> ReceivedMessage:
-        """Keep only the offset of its last pending message, and how often that was tried."""
-        message = self.messages.drop_last()
-        self.later.appendleft(message.queue_offset)
-        self.stored = message.store_time
-        if message.reconsume_times:
-            self.tried[message.queue_offset] = message.reconsume_times
-        return message
-
-    def take_body(self, message: ReceivedMessage) -> None:
-        """Take in what is first in `later`."""
-        tried = self._leave_later()
-        again = message if tried is None else message.changed(reconsume_times=tried)
-        self.messages.append(again)
-
-    def lose_body(self) -> None:
-        """Forget what is first in `later`: the broker no longer has it."""
-        self._leave_later()
-
-    def _leave_later(self) -> int | None:
-        self.stored = None
-        return self.tried.pop(self.later.popleft(), None)
-
-    @property
-    def ready(self) -> bool:
-        """True if a batch, or a lane task, can be taken now."""
-        free = self.since is None and self.wake_at is None
-        return free and (self.messages.pending > 0 or bool(self.lane_tasks))
-
-    @property
-    def needs_refill(self) -> bool:
-        """True if it could go on, had it the bodies of its later messages."""
-        free = self.since is None and self.wake_at is None
-        return free and self.messages.pending == 0 and bool(self.later)
-
-    @property
-    def empty(self) -> bool:
-        """True if nothing is left of it, and nothing that comes would have to wait."""
-        held = self.messages.count > 0 or self.later or self.lane_tasks
-        anew = self.paused and self.resumes_at is None  # made anew it would wait just so
-        waits = self.wake_at is not None and not anew
-        return not held and self.since is None and not waits
-
-
-@dataclass(slots=True, eq=False)  # not frozen: three times as fast to make, once a message
-class Batch:
-    """What was taken from a lane: messages for the handler, or one lane task instead.
-
-    Attributes:
-        lane: where from; nothing else is taken from it until the batch is finished.
-        messages: in order; empty with a lane task.
-        lane_task: something else that runs in the lane's turn.
-        done: how many of the messages, from the first, its run has handled with plain success
-            while the others are still to be handed out. Written by that run, without a lock.
-    """
-
-    lane: Lane
-    messages: tuple[ReceivedMessage, ...]
-    lane_task: Any = None
-    done: int = 0
-
-    def narrow(self, kept: int) -> None:
-        """Be about the `kept` messages after those that are done, and no others."""
-        self.messages = self.messages[self.done : self.done + kept]
-        self.done = 0
-
-    @property
-    def key(self) -> Hashable:
-        """The key all its messages have."""
-        return self.lane.key
-
-
-# --- the lowest of many values of which each changes on its own -----------------------------------
-
-
-_LEFT_IN = 1000  # values of the past that may stay in the heap
-
-T = TypeVar("T", int, tuple[float, int])
-
-
-class Lowest(Generic[T]):
-    """Not thread-safe. The values are different from each other."""
-
-    def __init__(self) -> None:
-        self._heap: list[T] = []  # with those that no longer count left in it
-        self._present: set[T] = set()
-
-    @property
-    def value(self) -> T | None:
-        """The lowest; None if there is none."""
-        while self._heap and self._heap[0] not in self._present:
-            heappop(self._heap)
-        return self._heap[0] if self._heap else None
-
-    def replace(self, old: T | None, new: T | None) -> None:
-        """Put `new` in the place of `old`; None means no value."""
-        if old is not None:
-            self._present.discard(old)
-        if new is None:
-            return
-        self._present.add(new)
-        if self._heap and self._heap[0] == old:
-            heapreplace(self._heap, new)
-        else:
-            heappush(self._heap, new)
-            if len(self._heap) > 2 * len(self._present) + _LEFT_IN:
-                self._heap = sorted(self._present)
-
-
-# --- all lanes of a queue -------------------------------------------------------------------------
-
 
 LANE_BODIES = 64  # pending messages of a lane kept with bodies, when a queue has many lanes
 SUSPENDED_BODIES = 8  # the same of a lane that waits, beyond what it tried
 WAITING_PART = 4  # of the room: for all that wait; the same for all bodies pulled again
 _PATIENCE = 8  # a lane without bodies waits this part of its wait more: a pull serves several
 _MOST_PATIENCE = 5.0  # seconds
+_PACES = 1000  # keys whose rate may be remembered longer than it counts
 
 
 class Lanes:
     """Not thread-safe.
 
+    Lanes that can go on are in one of four lines: for errands, for lane tasks that call the
+    handler, for messages that go aside (no handler gets them, so they need no permit), and for
+    messages that are handed out. Of the last two the lane that has waited longest is next.
+
     Args:
         bounded: keep only offsets of what a lane has beyond `LANE_BODIES`; False: with one lane
             for the whole queue there is nobody to protect.
         batch_size: messages of a full batch; a lane may keep as many in any case.
-        spacing: seconds between the beginnings of two batches of a lane, for each message of the
+        spacing: seconds between the beginnings of two calls with a key, for each message of the
             first; 0: no such limit.
+        aside: whether the messages of a key go to no handler; that changes in its lane's turn only.
 
     Attributes:
         count, size: messages kept with their bodies, and their bytes of memory (`held_size`).
@@ -280,9 +58,19 @@ class Lanes:
             patience: so long that one pull brings the bodies of several.
         deferred: messages of which only the offset is kept.
         paced: lanes that wait because their key's rate is limited.
+        paused: lanes with something unfinished that the program holds back.
+        paused_messages: what these have unfinished.
+        paused_deferred: the part of `deferred` that is theirs.
     """
 
-    def __init__(self, *, bounded: bool, batch_size: int = 1, spacing: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        bounded: bool,
+        batch_size: int = 1,
+        spacing: float = 0.0,
+        aside: Callable[[Hashable], bool] = lambda _: False,
+    ) -> None:
         self.count = 0
         self.size = 0
         self.pending = 0
@@ -292,7 +80,11 @@ class Lanes:
         self.refill_at: float | None = None
         self.deferred = 0
         self.paced = 0
+        self.paused = 0
+        self.paused_messages = 0
+        self.paused_deferred = 0
         self._spacing = spacing
+        self._goes_aside = aside
         self._max_count = self._max_size = inf
         self._bounded = bounded
         self._awake_bodies = max(LANE_BODIES, batch_size)
@@ -300,7 +92,12 @@ class Lanes:
         self._now = -inf  # seconds, when something was last taken
         self._lanes: dict[Hashable, Lane] = {}
         self._paused: set[Hashable] = set()
+        self._errands: deque[Lane] = deque()
+        self._tasks: deque[Lane] = deque()
+        self._aside: deque[Lane] = deque()
         self._ready: deque[Lane] = deque()
+        self._places = 0
+        self._pace_ends: dict[Hashable, float] = {}
         self._running: dict[Lane, Batch] = {}  # in the order in which they were taken
         self._asleep: list[tuple[float, int, Lane]] = []
         self._wake_sequence = 0
@@ -323,7 +120,17 @@ class Lanes:
     @property
     def ready(self) -> bool:
         """True if something can be taken."""
-        return bool(self._ready)
+        return bool(self._ready or self._aside or self._tasks)
+
+    @property
+    def ready_unpaid(self) -> bool:
+        """True if something can be taken that needs no permit; may be asked without the lock."""
+        return bool(self._tasks or self._aside)
+
+    @property
+    def errand_due(self) -> bool:
+        """True if an errand can be taken; may be asked without the lock."""
+        return bool(self._errands)
 
     @property
     def running(self) -> int:
@@ -332,8 +139,13 @@ class Lanes:
 
     @property
     def handling_since(self) -> float | None:
-        """When the oldest batch in work was taken (seconds), or None."""
-        return next(iter(self._running)).since if self._running else None
+        """When the oldest batch in work was taken that is no errand (seconds), or None."""
+        return next((lane.since for lane in self._running if not self.on_errand(lane)), None)
+
+    def on_errand(self, lane: Lane) -> bool:
+        """True while an errand has the lane's turn: no handler runs."""
+        batch = self._running.get(lane)
+        return batch is not None and batch.errand
 
     @property
     def wake_at(self) -> float | None:
@@ -344,13 +156,6 @@ class Lanes:
     def suspended(self) -> int:
         """Lanes that wait after a failure."""
         return len(self._asleep) - self.paced
-
-    @property
-    def paused(self) -> int:
-        """Lanes with something unfinished that the program holds back."""
-        if not self._paused:
-            return 0
-        return sum(lane.paused for lane in self._lanes.values())
 
     @property
     def next_is_paced(self) -> bool:
@@ -484,7 +289,9 @@ class Lanes:
         if lane is None:
             lane = self._lanes[key] = Lane(key)
             if key in self._paused:
-                lane.paused, lane.wake_at, lane.due = True, inf, inf
+                lane.paused = True
+                if not self._goes_aside(key):
+                    lane.wake_at = lane.due = inf
         return lane
 
     def _put_all(self, messages: Sequence[ReceivedMessage]) -> None:
@@ -531,6 +338,11 @@ class Lanes:
         return None if first is None else first[1]
 
     @property
+    def refills(self) -> bool:
+        """True if bodies may be asked for now. For an errand they come whatever room there is."""
+        return self.refill_at == -inf or self.takes_bodies
+
+    @property
     def takes_bodies(self) -> bool:
         """True if there is room for bodies that are pulled again.
 
@@ -569,7 +381,7 @@ class Lanes:
 
     def _take_body(self, message: ReceivedMessage, asked_for: Lane | None) -> None:
         lane = self._missed.get(message.queue_offset)
-        if lane is None or lane.wake_at is not None or not self.takes_bodies:
+        if lane is None or not (lane.wants_bodies or (lane.wake_at is None and self.takes_bodies)):
             return
         if lane is asked_for or self._has_room(lane):
             lane.take_body(message)
@@ -592,8 +404,8 @@ class Lanes:
 
     # --- going out -----------------------------------------------------------------------------
 
-    def take(self, size: int, now: float, calls: int = 1) -> Batch | None:
-        """Take messages of the lane that has waited longest, or its lane task.
+    def take(self, size: int, now: float, calls: int = 1, *, paid: bool = True) -> Batch | None:
+        """Take a lane task, or messages of the lane that has waited longest.
 
         What a handler kept (manual commit) is waiting for its word: of such a lane the messages of
         one call are taken.
@@ -602,41 +414,102 @@ class Lanes:
             size: messages of one call at most.
             now: seconds.
             calls: for how many calls they are taken at once, of a lane with nothing in hand.
+            paid: False: only what needs no permit.
         """
         self._now = now
-        if not self._ready:
+        line = self._line_for(paid=paid)
+        if line is None:
             return None
-        lane = self._ready.popleft()
-        lane.queued = False
+        lane = line.popleft()
+        lane.line = None
+        if line is self._tasks:
+            return self._begin_task(lane, now)
         lane.since, lane.due = now, -inf
-        if lane.lane_tasks:
-            batch = Batch(lane, (), lane.lane_tasks.pop(0))
-        else:
-            if lane.messages.in_hand:
-                calls = 1
-            if lane.alone_to >= 0 and (lane.following or 0) <= lane.alone_to:
-                size = calls = 1
-            messages = lane.messages.take(size * calls)
-            batch = Batch(lane, tuple(messages))
-            self.pending -= len(messages)
-        self._running[lane] = batch
+        if lane.messages.in_hand:
+            calls = 1
+        if lane.alone_to >= 0 and (lane.following or 0) <= lane.alone_to:
+            size = calls = 1
+        messages = lane.messages.take(size * calls)
+        self.pending -= len(messages)
+        began = now if line is self._ready else None
+        batch = self._running[lane] = Batch(lane, tuple(messages), began=began)
         return batch
 
     def hand_out_alone(self, batch: Batch) -> None:
         """Take the messages of a batch in work one at a time when they come again (`blame`)."""
         batch.lane.alone_to = max(batch.lane.alone_to, batch.messages[-1].queue_offset)
 
+    def _line_for(self, *, paid: bool) -> deque[Lane] | None:
+        if self._tasks:
+            return self._tasks
+        if not paid or not self._ready:
+            return self._aside or None
+        if not self._aside or self._ready[0].place < self._aside[0].place:
+            return self._ready
+        return self._aside
+
+    def take_errand(self, now: float) -> Batch | None:
+        """Take the next errand, or None."""
+        if not self._errands:
+            return None
+        lane = self._errands.popleft()
+        lane.line = None
+        return self._begin_task(lane, now)
+
+    def _begin_task(self, lane: Lane, now: float) -> Batch:
+        """Let a task have the lane's turn; a suspension goes on meanwhile."""
+        self._now = now
+        turn, *left = lane.turns
+        lane.since, lane.turns = now, left
+        batch = self._running[lane] = Batch(lane, (), turn.lane_task, turn.errand)
+        return batch
+
+    def take_along(self, key: Hashable) -> Batch:
+        """Give the errand that has a key's turn all messages whose bodies are here.
+
+        Also of a lane that waits: it goes on waiting if they are put back.
+        """
+        lane = self._lanes[key]
+        batch = self._running[lane]
+        self._count_waiting(lane, -1)
+        messages: list[ReceivedMessage] = []
+        while lane.messages.pending:
+            messages += lane.messages.take(lane.messages.pending)
+        self.pending -= len(messages)
+        batch.messages = tuple(messages)
+        return batch
+
+    def _count_waiting(self, lane: Lane, sign: int) -> None:
+        if lane.wake_at is not None:
+            self.asleep += sign * lane.messages.pending
+            self.asleep_size += sign * lane.messages.pending_size
+
     def in_work(self, batch: Batch) -> bool:
         """True until the batch is finished, or given back."""
         return self._running.get(batch.lane) is batch
 
-    def give_back(self, batch: Batch) -> None:
-        """End a batch whose result does not count, or a lane task: what is in hand stays there."""
-        batch.lane.since = None
-        self._running.pop(batch.lane, None)
-        if batch.lane.paused:
-            self._halt(batch.lane)
-        self._settle(batch.lane)
+    def give_back(self, batch: Batch, paced_until: float | None = None) -> None:
+        """End a batch whose result does not count, or a lane task: what is in hand stays there.
+
+        Args:
+            batch: in work.
+            paced_until: until when the rate of its key holds the lane back; None: it does not.
+        """
+        lane = batch.lane
+        lane.since = None
+        self._running.pop(lane, None)
+        if paced_until is not None and (lane.wake_at is None or lane.wake_at < paced_until):
+            if lane.wake_at is not None:
+                self._take_up(lane)
+            lane.paced = True
+            self._suspend(lane, paced_until, 0)
+        self._hold_back(lane)
+        self._settle(lane)
+
+    def _hold_back(self, lane: Lane) -> None:
+        """Halt a lane that the program paused, unless its messages go to no handler."""
+        if lane.paused and not lane.halted and not self._goes_aside(lane.key):
+            self._halt(lane)
 
     def catch_up(self, batch: Batch) -> None:
         """Finish what is done of a batch that stays in work, and what was kept before that.
@@ -701,6 +574,8 @@ class Lanes:
         self.pending += messages.pending - pending
         self.count += messages.count - count
         self.size += messages.size - size
+        if lane.wake_at is not None:  # an errand had the turn of one that waits
+            self._rest_again(lane, lane.wake_at)
         paced = self._paced_until(batch, wake_at)
         wakes = wake_at if paced is None else paced
         if wakes is not None:
@@ -715,11 +590,22 @@ class Lanes:
         It does not begin to wait before its batch ends, and none is taken meanwhile; so the lane
         is there until the time has passed, also with nothing left.
         """
-        if not self._spacing or batch.lane.since is None:
+        if not self._spacing or batch.began is None:
             return None
-        until = batch.lane.since + self._spacing * len(batch.messages)
+        until = batch.began + self._spacing * len(batch.messages)
+        self.note_pace(batch.key, until)
         over = until <= self._now if wake_at is None else until <= wake_at
-        return None if over else until
+        return None if over or self._goes_aside(batch.key) else until
+
+    def note_pace(self, key: Hashable, until: float) -> None:
+        """Note until when the rate of a key allows no call, whatever its lane waits for."""
+        self._pace_ends[key] = until
+        if len(self._pace_ends) > 2 * len(self._lanes) + _PACES:
+            self._pace_ends = {k: end for k, end in self._pace_ends.items() if end > self._now}
+
+    def pace_end(self, key: Hashable) -> float:
+        """Until when the rate of a key allows no call (seconds)."""
+        return self._pace_ends.get(key, -inf)
 
     def _suspend(self, lane: Lane, wake_at: float, tried: int) -> None:
         """Let it wait, with the bodies of the batch that was tried if there is room for them."""
@@ -732,9 +618,14 @@ class Lanes:
         lane.wake_at = wake_at
         lane.due = wake_at + min((wake_at - self._now) / _PATIENCE, _MOST_PATIENCE)
         self._wake_sequence += 1  # two lanes that wake together are never compared themselves
-        self.asleep += lane.messages.pending
-        self.asleep_size += lane.messages.pending_size
+        self._count_waiting(lane, 1)
         return wake_at, self._wake_sequence, lane
+
+    def _rest_again(self, lane: Lane, wake_at: float) -> None:
+        self._count_waiting(lane, 1)
+        self._resting = [entry for entry in self._resting if entry[2] is not lane]
+        self._wake_sequence += 1
+        self._rest((wake_at, self._wake_sequence, lane), SUSPENDED_BODIES)
 
     def _rest(self, entry: tuple[float, int, Lane], keep: int) -> None:
         """See that a lane that waits keeps no more bodies than it may."""
@@ -750,14 +641,13 @@ class Lanes:
         while self._asleep and self._asleep[0][0] <= now:
             self._go_on(heappop(self._asleep)[2])
 
-    def rouse(self, lane: Lane) -> None:
-        """Let one lane go on before its suspension is over; without patience for its bodies."""
-        if lane.paused:
-            lane.resumes_at = None
-            self._settle(lane)
-        elif lane.wake_at is not None:
+    def rouse(self, key: Hashable) -> None:
+        """Let a key's lane go on before its suspension is over, and though it is paused."""
+        lane = self._lanes.get(key)
+        if lane is not None and lane.wake_at is not None:
+            lane.paced = lane.paced and not lane.halted  # then it is not counted
             self._take_up(lane)
-            lane.due = -inf
+            lane.due, lane.resumes_at = -inf, None
             self._settle(lane)
 
     def _go_on(self, lane: Lane) -> None:
@@ -765,8 +655,7 @@ class Lanes:
         self._settle(lane)
 
     def _rise(self, lane: Lane) -> None:
-        self.asleep -= lane.messages.pending
-        self.asleep_size -= lane.messages.pending_size
+        self._count_waiting(lane, -1)
         self.paced -= lane.paced
         lane.wake_at, lane.paced = None, False
 
@@ -789,8 +678,8 @@ class Lanes:
             return
         lane.paused = True
         if lane.since is None:
-            self._halt(lane)
-            self._settle(lane)
+            self._hold_back(lane)
+        self._settle(lane)
 
     def resume(self, key: Hashable, now: float) -> None:
         """End that; a wait that it had before goes on if it is not over by now (seconds)."""
@@ -799,7 +688,8 @@ class Lanes:
         if lane is None or not lane.paused:
             return
         lane.paused, until, lane.resumes_at = False, lane.resumes_at, None
-        if lane.since is not None:
+        if not lane.halted:
+            self._settle(lane)
             return
         paced, lane.paced = lane.paced, False
         self._take_up(lane)
@@ -816,18 +706,25 @@ class Lanes:
         if lane.wake_at is not None:
             lane.resumes_at, paced = lane.wake_at, lane.paced
             self._take_up(lane)
-        if lane.queued:
-            self._ready.remove(lane)
-            lane.queued = False
         entry = self._lay_down(lane, inf)
         lane.paced = paced  # for when it is resumed; it is counted only while it waits for that
         self._rest(entry, SUSPENDED_BODIES)
 
-    def send_lane_task(self, key: Hashable, lane_task: object) -> None:
-        """Have `lane_task` taken in the turn of that key's lane."""
+    def want_turn(self, key: Hashable, turn: Turn) -> None:
+        """Have a lane task taken in the turn of that key's lane."""
         lane = self._lane(key)
-        lane.lane_tasks.append(lane_task)
+        lane.turns = (*lane.turns, turn)
         self._settle(lane)
+
+    def recall(self, key: Hashable, lane_task: object) -> bool:
+        """Have a lane task not taken any more; returns False if it does not wait for its turn."""
+        lane = self._lanes.get(key)
+        left = () if lane is None else tuple(t for t in lane.turns if t.lane_task is not lane_task)
+        if lane is None or len(left) == len(lane.turns):
+            return False
+        lane.turns = left
+        self._settle(lane)
+        return True
 
     def _settle(self, lane: Lane) -> None:
         """Note what a change of the lane means for the others."""
@@ -841,12 +738,40 @@ class Lanes:
             still = lane.messages.pending if lane.wake_at is None else 0
             self.again -= max(0, lane.again - still)
             lane.again = min(lane.again, still)
-        if lane.ready:
-            if not lane.queued:
-                lane.queued = True
-                self._ready.append(lane)
-        elif lane.empty:
+        if lane.paused or lane.set_back[0]:
+            self._settle_paused(lane)
+        line = self._line_of(lane)
+        if line is not lane.line:
+            if lane.line is not None:
+                lane.line.remove(lane)
+            lane.line = line
+            if line is not None:
+                self._places += 1
+                lane.place = self._places
+                line.append(lane)
+        if line is None and lane.empty:
             self._lanes.pop(lane.key, None)
+
+    def _line_of(self, lane: Lane) -> deque[Lane] | None:
+        """Where a lane waits that can go on; None: it cannot."""
+        if lane.turns and lane.since is None:
+            first = lane.turns[0]
+            if first.errand:  # nothing else of it is taken before
+                here = lane.messages.pending or not (first.with_bodies and lane.later)
+                return self._errands if here else None
+            if not lane.paused:
+                return self._tasks
+        if not lane.ready:
+            return None
+        return self._aside if self._goes_aside(lane.key) else self._ready
+
+    def _settle_paused(self, lane: Lane) -> None:
+        counts = lane.paused and not self._goes_aside(lane.key)
+        held = (lane.unfinished, len(lane.later)) if counts else (0, 0)
+        before, lane.set_back = lane.set_back, held
+        self.paused += (held[0] > 0) - (before[0] > 0)
+        self.paused_messages += held[0] - before[0]
+        self.paused_deferred += held[1] - before[1]
 
     def _settle_missed(self, lane: Lane) -> None:
         missed = lane.later[0] if lane.later else None
@@ -860,6 +785,8 @@ class Lanes:
         if lane.needs_refill and missed is not None:
             is_old = lane.refill_due is not None and lane.refill_due[1] == missed
             due = lane.refill_due if is_old else (max(lane.due, self._now), missed)
+            if lane.wants_bodies:
+                due = (-inf, missed)
         if due != lane.refill_due:
             self._refills.replace(lane.refill_due, due)
             lane.refill_due = due

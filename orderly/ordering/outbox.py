@@ -165,6 +165,9 @@ class Outbox(Generic[E]):
 
     Every entry leaves exactly once: in a batch for which `stored` returned True, in a list of
     failures, or unclaimed by `take`.
+
+    A program's own thread calls `submit`, `take` and `stored` only. An interruption can cut them
+    off between any two steps; their steps are in such an order that `mend` makes the outbox whole.
     """
 
     def __init__(self, queue: MessageQueue, rules: OutboxRules) -> None:
@@ -190,6 +193,15 @@ class Outbox(Generic[E]):
         """Whether something is in flight: nothing else is sent before its answer."""
         return self._in_flight is not None
 
+    @property
+    def in_flight(self) -> OutboxBatch[E] | None:
+        """What `take` gave out last and is not answered yet."""
+        return self._in_flight
+
+    def overdue(self, now: float) -> bool:
+        """Whether `expire` would look for entries whose deadline passed."""
+        return now >= self._earliest
+
     def submit(self, entry: E, now: float) -> list[Failed[E]]:
         """Add an entry behind all others; fails at once if its lane is held."""
         hold = self._hold_on(entry.lane, now)
@@ -199,9 +211,13 @@ class Outbox(Generic[E]):
             self._ripe_at = -math.inf
         elif not self._waiting:
             self._ripe_at = now + self._rules.linger
-        self._waiting.append(entry)
         self._earliest = min(self._earliest, entry.deadline)
+        self._waiting.append(entry)  # last: from now on it is here
         return []
+
+    def hurry(self) -> None:
+        """Let what waits for more go out now."""
+        self._ripe_at = -math.inf
 
     def take(self, now: float, claim: Callable[[E], bool]) -> OutboxBatch[E] | None:
         """Take the batch to send now, if one may be sent. Call `expire` first.
@@ -215,8 +231,35 @@ class Outbox(Generic[E]):
         """
         if self._in_flight is not None or now < self._ready_at():
             return None
-        self._in_flight, self._again = self._again or self._compose(claim), None
-        return self._in_flight
+        batch, looked_at = (self._again, 0) if self._again else self._compose(claim)
+        self._in_flight = batch  # first: what is in flight may wait here, too, until it is mended
+        self._again = None
+        for _ in range(looked_at):
+            self._waiting.popleft()
+        if not self._waiting:
+            self._earliest = math.inf
+        return batch
+
+    def mend(self) -> None:
+        """Make the outbox whole after a call that an interruption cut off."""
+        if self._in_flight is None:
+            return
+        if self._again is self._in_flight:
+            self._again = None
+        sent = set(self._in_flight.entries)
+        self._waiting = deque(entry for entry in self._waiting if entry not in sent)
+        self._earliest = min((entry.deadline for entry in self._waiting), default=math.inf)
+
+    def put_back(self) -> None:
+        """Take what is in flight back: it was not sent, and this was no attempt."""
+        if self._in_flight is not None:
+            self._again = OutboxBatch(self._in_flight.entries, self._in_flight.attempt)
+            self._in_flight = None
+
+    def has(self, entry: E) -> bool:
+        """Whether the entry has not left yet."""
+        sent = self._in_flight or self._again
+        return (sent is not None and entry in sent.entries) or entry in self._waiting
 
     def stored(self, batch: OutboxBatch[E]) -> bool:
         """Note that the broker acknowledged `batch`. False: it had been given up before."""
@@ -296,17 +339,18 @@ class Outbox(Generic[E]):
         gathers = self._again is None and len(self._waiting) < self._most
         return max(self._not_before, self._ripe_at) if gathers else self._not_before
 
-    def _compose(self, claim: Callable[[E], bool]) -> OutboxBatch[E] | None:
+    def _compose(self, claim: Callable[[E], bool]) -> tuple[OutboxBatch[E] | None, int]:
+        """The next batch, and how many of those that wait were looked at for it."""
         entries: list[E] = []
-        size = 0
-        while self._waiting and self._fits(self._waiting[0], entries, size):
-            entry = self._waiting.popleft()
+        size = looked_at = 0
+        for entry in self._waiting:
+            if not self._fits(entry, entries, size):
+                break
+            looked_at += 1
             if claim(entry):
                 entries.append(entry)
                 size += entry.size
-        if not self._waiting:
-            self._earliest = math.inf
-        return OutboxBatch(entries) if entries else None
+        return OutboxBatch(entries) if entries else None, looked_at
 
     def _fits(self, entry: E, entries: list[E], size: int) -> bool:
         if not entries:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Sequence
-from enum import Enum
+from enum import Enum, StrEnum
 
 from orderly.config import ConsumerConfig
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence, landmark_of
-from orderly.ordering.lanes import Batch, Lanes
+from orderly.ordering.lane import Batch, Turn
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.offset_runs import ConsumedAhead, Runs, contains
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
 from orderly.ordering.results import Disposition
@@ -38,6 +39,7 @@ class Drop(Enum):
     OFFSET_ILLEGAL = "the broker no longer has the offset, or it was reset"
     MOVED = "the offset was set by hand"
     STALLED = "it was not pulled for two minutes"
+    STANDING = "no handler call begins in this member"
     RECREATED = "its topic was deleted and created again"
     CLOSING = "the consumer is closing"
 
@@ -113,8 +115,20 @@ def _split(per_queue: int, of_topic: int | None, queues: int) -> int:
 # --- the window: when to pull, by what is cached and how far it is consumed ahead -----------------
 
 
-MAX_DEFERRED = 100_000  # messages known by offset only: what a state record is sure to hold
-MAX_KEYS = 20_000  # with something unfinished: one that waits without a body takes about 2.5 KB
+MAX_DEFERRED = 100_000  # messages known by offset only: a state record holds ten times as many
+MAX_KEYS = 20_000  # with something unfinished: one that waits without a body takes about 1.3 KB
+MAX_PAUSED = (
+    100_000  # unfinished messages of paused keys, beside these: they are nobody else's room
+)
+
+
+class Limit(StrEnum):
+    """Why nothing more of a queue is pulled, although its cache has room."""
+
+    SPAN = "it is max_span offsets ahead of its lowest unfinished message"
+    KEYS = f"{MAX_KEYS:,} keys have unfinished messages"
+    OFFSETS = f"{MAX_DEFERRED:,} messages wait of which only the offset is kept"
+    PAUSED = f"{MAX_PAUSED:,} unfinished messages are of keys that the program paused"
 
 
 class PullGate(Enum):
@@ -151,7 +165,7 @@ class Window:
         Args:
             span: offsets from the lowest unfinished message to the next pull.
         """
-        self.throttled = self._messages.crowded() or self._spread(span, 1.0)
+        self.throttled = self._messages.crowded() or self.limit(span) is not None
         return self.throttled
 
     def reopens(self, span: int) -> bool:
@@ -163,14 +177,25 @@ class Window:
         if not self.throttled:
             return False
         share = 1 / (1 + self._messages.moving)
-        return not self._messages.crowded(share) and not self._spread(span, share)
+        return not self._messages.crowded(share) and self.limit(span, share) is None
 
-    def at_span_end(self, span: int) -> bool:
-        """True if the pull is as far ahead of the lowest unfinished message as it may be.
+    def limit(self, span: int, share: float = 1.0) -> Limit | None:
+        """What the pull has reached that it may leave unfinished; None: it may go on.
 
-        So it is as well where it has left more messages, or keys, unfinished than it may.
+        Args:
+            span: offsets from the lowest unfinished message to the next pull.
+            share: of each limit.
         """
-        return self._spread(span, 1.0)
+        if self._max_span is None:
+            return None
+        held = self._messages
+        if span > self._max_span * share:
+            return Limit.SPAN
+        if len(held) - held.paused > MAX_KEYS * share:
+            return Limit.KEYS
+        if held.deferred - held.paused_deferred > MAX_DEFERRED * share:
+            return Limit.OFFSETS
+        return Limit.PAUSED if held.paused_messages > MAX_PAUSED else None  # not worked off here
 
     @property
     def stuck(self) -> bool:
@@ -179,13 +204,6 @@ class Window:
         waits = held.suspended or held.paced or held.paused
         nothing_comes = held.pending == 0 and not held.running and not waits
         return nothing_comes and held.crowded()
-
-    def _spread(self, span: int, share: float) -> bool:
-        if self._max_span is None:
-            return False
-        held = self._messages
-        many = held.deferred > MAX_DEFERRED * share or len(held) > MAX_KEYS * share
-        return many or span > self._max_span * share
 
 
 # --- the queue ------------------------------------------------------------------------------------
@@ -224,6 +242,8 @@ class OwnedQueue:
             taken out of the way.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
         too_large: why the next message cannot be pulled, set by the shell; None: it can.
+        pull_error: why the last pull failed; None: it did not, or none has ended yet.
+        failing_since: when the first of the pulls began that failed since the last that did not.
         held_until: until when the rate of the consumer holds the queue back (seconds), set by the
             shell; None: it does not.
     """
@@ -250,7 +270,9 @@ class OwnedQueue:
         self.queue = queue
         self.lease = lease
         self.by_key = by_key
-        self.messages = Lanes(bounded=by_key, batch_size=batch_size, spacing=spacing)
+        self.messages = Lanes(
+            bounded=by_key, batch_size=batch_size, spacing=spacing, aside=self._goes_aside
+        )
         self.next_pull = start
         self.offset = start
         self.fence = Fence(start, now=lease.renewed_at) if fence is None else fence
@@ -262,6 +284,9 @@ class OwnedQueue:
         self.handled_at: float | None = None
         self.pulled_at = lease.renewed_at
         self.pulling = False
+        self.pull_error: str | None = None
+        self.failing_since: float | None = None
+        self._proven = False
         self.refilling = False
         self._planned = -math.inf
         self.last_tries: dict[Hashable, int] = {}
@@ -363,7 +388,7 @@ class OwnedQueue:
 
     def _wants_refill(self, now: float) -> bool:
         due = None if self.refilling else self.messages.refill_at
-        return due is not None and due <= now and self.messages.takes_bodies
+        return due is not None and due <= now and self.messages.refills
 
     @property
     def stuck_full(self) -> bool:
@@ -371,15 +396,16 @@ class OwnedQueue:
         return self._window.stuck
 
     @property
-    def at_span_end(self) -> bool:
-        """True if the queue waits for its lowest unfinished message: it is far enough ahead."""
-        return self._window.at_span_end(self.span)
+    def limit_reached(self) -> Limit | None:
+        """What has to be finished before the queue is pulled further; None: nothing."""
+        return self._window.limit(self.span)
 
     @property
     def full_of_waiting(self) -> bool:
         """True if nothing more may be pulled, for most keys with something unfinished wait."""
         held = self.messages
-        return self.throttled and self.at_span_end and 2 * held.suspended >= len(held) > 0
+        waiting = 2 * (held.suspended + held.paused) >= len(held) > 0
+        return self.throttled and waiting and self.limit_reached is not None
 
     def pull_stalled(self, now: float) -> bool:
         """True if the queue should have been pulled for two minutes and was not.
@@ -416,7 +442,8 @@ class OwnedQueue:
             keys: of each message, with `by_key`.
         """
         self.pulling = False
-        self.too_large = None
+        self.too_large = self.pull_error = self.failing_since = None
+        self._proven = True
         self._end = end
         if self.dropped is not None:
             return False
@@ -434,9 +461,34 @@ class OwnedQueue:
         self._look_for_suspects()
         return self.messages.ready
 
-    def pull_failed(self) -> None:
-        """A pull ended without a reply: the gate may open again."""
+    def pull_failed(self, error: str | None = None) -> None:
+        """A pull ended without a reply: the gate may open again.
+
+        Args:
+            error: of the pull; None: it proves nothing, and another one follows.
+        """
         self.pulling = False
+        if error is not None:
+            self.pull_error = error
+            if self.failing_since is None:
+                self.failing_since = self.pulled_at
+
+    @property
+    def proven(self) -> bool:
+        """True if the last pull that ended has shown that the queue can be pulled."""
+        return self._proven and self.pull_error is None
+
+    @property
+    def unproven_since(self) -> float | None:
+        """Since when no pull has shown that (seconds); -inf: never since the queue was taken.
+
+        None: no pull is expected, for the queue is paused, full or given up.
+        """
+        if self.dropped is not None or self.paused or self.throttled:
+            return None
+        if not self._proven:
+            return -math.inf
+        return self.pulled_at if self.failing_since is None else self.failing_since
 
     def forget_end(self) -> None:
         """The log was cut, and is no other one: the next reply says where it ends now."""
@@ -449,7 +501,9 @@ class OwnedQueue:
             Where to pull from, or None: nothing is missed, or not yet; there is no room; or it is
             under way.
         """
-        if self.dropped is not None or self.paused or not self._wants_refill(now):
+        if self.dropped is not None or not self._wants_refill(now):
+            return None
+        if self.paused and self.messages.refill_at != -math.inf:  # an errand's come all the same
             return None
         self.refilling = True
         return self.messages.refill_from
@@ -481,6 +535,14 @@ class OwnedQueue:
         missing = self.messages.refill(asked, messages, next_offset)
         self._advance()
         return missing
+
+    def stands_at(self, offset: int) -> bool:
+        """True if it is there already, with nothing cached or finished ahead: no need to restart.
+
+        Nor must it: an `assigned` hook that seeks would be called again and again.
+        """
+        there = self.offset == self.next_pull == offset and not self.finished_ahead
+        return there and self.dropped is None
 
     def restart_at(self, offset: int, reason: Drop) -> bool:
         """Give the queue up and start it again at `offset`; discard all else.
@@ -549,13 +611,14 @@ class OwnedQueue:
         """A claimed run is on its thread, or in its task: the next one may be claimed."""
         self._run_waits = False
 
-    def take(self, size: int, now: float, calls: int = 1) -> Batch | None:
+    def take(self, size: int, now: float, calls: int = 1, *, paid: bool = True) -> Batch | None:
         """Next batch for the handler, only under a valid lease; None ends the run.
 
         Args:
             size: messages of one call at most.
             now: seconds.
             calls: for how many calls messages are taken at once, where that may be.
+            paid: False: only what needs no permit of the consumer's rate.
         """
         self.keeps_lock(now)
         if self.suspects.careful:
@@ -563,7 +626,7 @@ class OwnedQueue:
         elif self._spacing:
             calls = 1
         stopped = self.paused or self.dropped is not None
-        batch = None if stopped else self.messages.take(size, now, calls)
+        batch = None if stopped else self.messages.take(size, now, calls, paid=paid)
         if batch is None:
             self._runs -= 1
         else:
@@ -598,13 +661,28 @@ class OwnedQueue:
         """Let lanes go on whose suspension is over; the shell then requests a run."""
         self.messages.wake(now)
 
-    def send_lane_task(self, key: Hashable, lane_task: object) -> None:
-        """Have `lane_task` taken in the turn of that key's lane: never beside the handler."""
-        self.messages.send_lane_task(key if self.by_key else None, lane_task)
+    def want_turn(self, key: Hashable, turn: Turn) -> None:
+        """Have a lane task taken in the turn of that key's lane: never beside the handler."""
+        self.messages.want_turn(key if self.by_key else None, turn)
 
-    def give_back(self, batch: Batch) -> None:
-        """End a lane task."""
-        self.messages.give_back(batch)
+    def take_errand(self, now: float) -> Batch | None:
+        """Next errand, only under a valid lease; a pause of the queue does not hold it back."""
+        if not self.keeps_lock(now) or self.dropped is not None:
+            return None
+        return self.messages.take_errand(now)
+
+    def give_back(self, batch: Batch, now: float) -> float | None:
+        """End a lane task; the rate of its key counts the calls that it made, too.
+
+        Returns:
+            Seconds after which the shell is to call `wake`; None: it need not.
+        """
+        if self._spacing and batch.began is not None:
+            self.messages.note_pace(batch.key, batch.began + self._spacing)
+        until = self.messages.pace_end(batch.key)
+        paced = until > now and not self._goes_aside(batch.key)
+        self.messages.give_back(batch, until if paced else None)
+        return until - now if paced else None
 
     def finish(
         self,
@@ -655,6 +733,10 @@ class OwnedQueue:
     def end_run(self) -> None:
         """End a run that did not come to its end in `take`."""
         self._runs -= 1
+
+    def _goes_aside(self, key: Hashable) -> bool:
+        """True if messages of a key go to the park queue, and not to the handler."""
+        return self.parking.parked(key)
 
     def is_finished(self, key: Hashable, offset: int) -> bool:
         """True if the message of `key` at `offset` is done here; else it is still to come.

@@ -102,7 +102,7 @@ def take_over(
         state_queue: the queue of the state topic on the same broker with the same number.
         park_queue: the one of the park topic.
         client_id: of this member, new at each start.
-        consume_from: where a queue without a committed offset begins; see `find_start`.
+        consume_from: where a new group begins; see `find_start`.
         now: seconds, on the clock of the fence.
 
     Returns:
@@ -206,7 +206,7 @@ def resume(found: RecordedState | None, begin: StartPosition, takeovers: int) ->
     entry = found.entry
     # What is not stored is not finished: the log was cut, or the record is forged.
     end = _NEVER if begin.end is None else begin.end
-    if stored <= end < entry.low:
+    if begin.reset or stored <= end < entry.low:
         return Resumed(stored, (), reset=True)
     runs = difference(found.runs, ((end, _NEVER),)) if end < _NEVER else found.runs
     if stored in (entry.low, entry.previous_low):

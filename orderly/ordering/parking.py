@@ -286,6 +286,7 @@ class ParkedPlace(NamedTuple):
 
 
 class _Copy(NamedTuple):
+    content: int
     tried: bool
     position: int
 
@@ -308,17 +309,21 @@ class KeyIndex:
         return len(self._copies)
 
     def add(self, parked: Parked) -> bool:
-        """Note a message read from the park queue; returns whether it is one of this key's.
+        """Note a message read from the park queue; returns whether it counts. Positions rise.
 
-        Those with the same source offset are one: the last one, but one that was tried says
-        more than one that was not.
+        Those with the same source offset are one. The first says which message it is: what is
+        appended later with another content, or as another message, does not count. Of the others
+        it is the last one, since brokers delete it last; but one that was tried says more than one
+        that was not.
         """
         if parked.key != self._key or parked.offset < self._first:
             return False
-        copy = _Copy(parked.details.attempts > 0, parked.position)
+        copy = _Copy(_content(parked.original), parked.details.attempts > 0, parked.position)
         before = self._copies.get(parked.offset)
         if before is None:
             self._sorted = None
+        elif before.content != copy.content:
+            return False
         self._copies[parked.offset] = copy if before is None else max(before, copy)
         return True
 
@@ -333,6 +338,13 @@ class KeyIndex:
         self._first = max(self._first, below)
         self._copies = {at: copy for at, copy in self._copies.items() if at >= below}
         self._sorted = None
+
+
+def _content(message: ReceivedMessage) -> int:
+    """A hash of what a handler gets, the same for each copy of a message."""
+    properties = frozenset(message.properties.items())
+    kind, body = type(message), message.raw_body
+    return hash((kind, message.offset_message_id, message.flag, body, properties))
 
 
 # --- what lies in a park queue: whose parked messages, and what nobody here can read --------------

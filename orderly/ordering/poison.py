@@ -3,6 +3,7 @@
 A count of attempts does not show it, and neither does an exception's class. The other keys do:
 they go through the same handler at the same time, so they are the control group. `Verdicts` has
 the rules; its parts come first: circuits, what a verdict says, and what is remembered of tries.
+`throttle` is about keys that have not failed.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum
+from math import inf
 from typing import final
 
 from orderly.config.arguments import check_count, check_number
 from orderly.config.fields import require
 from orderly.ordering.backoff import doubled
 from orderly.ordering.lru import put_latest
+from orderly.ordering.throttle import Throttle
 
 # --- a circuit as a value: closed, open, or half-open while one message probes --------------------
-# Open, everything behind it waits; after a growing wait one message may try. If it fails the wait
-# grows, if it succeeds the circuit is closed. Time is an argument (seconds).
+# It holds the keys that fail in one way. Open, they wait; after a growing wait one of them may try.
+# If that fails the wait grows, if it succeeds the circuit is gone. Time is an argument (seconds).
 
 
 class CircuitState(Enum):
@@ -38,7 +41,7 @@ class Circuit:
 
     Attributes:
         state: whether messages may pass.
-        since: when it was opened, or closed again.
+        since: when it was opened.
         failed_probes: since it was opened.
         due: open: from when on a message may probe; half-open: from when on the probe counts as
             lost and another one may.
@@ -91,15 +94,9 @@ class Circuit:
         half = self.state is CircuitState.HALF_OPEN
         return replace(rest, state=CircuitState.OPEN, due=now) if half else rest
 
-    def succeeded(self, key: Hashable, now: float) -> Circuit:
-        """A message succeeded: a probe closes it, a straggler from before it opened does not."""
-        if key not in self.probes:
-            return self
-        return CLOSED if now < self.since else replace(CLOSED, since=now)
 
-
-CLOSED = Circuit(CircuitState.CLOSED, since=float("-inf"))
-"""A circuit that never was open."""
+CLOSED = Circuit(CircuitState.CLOSED, since=-inf)
+"""A circuit that holds nobody."""
 
 
 # --- what a verdict says, and the numbers of the rules --------------------------------------------
@@ -166,6 +163,9 @@ class Evidence:
     control: int
 
 
+_NOT_COMPARED = Evidence(1, 1, 0.0, 0, 0, 0, 0, 0.0, 0)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class PoisonVerdict:
@@ -203,7 +203,8 @@ class PoisonRules:
             failing.
         window: how many seconds "lately" means.
         memory: seconds for which a poisoned message, or a failure that went away, is remembered.
-        most_poisoned: messages per `memory` seconds.
+        most_poisoned: messages per `memory` seconds. Besides, of those that cannot be read: in a
+            row; each message that succeeds makes room for one more.
         first_wait: seconds after the first failure, doubled each time.
         longest_wait: seconds.
 
@@ -252,8 +253,10 @@ _ORDERED = (
 
 
 _SEEN = 100  # keys tried last: enough for a ratio, few enough to be scanned at each failure
-_SUSPECTS = 1024  # keys whose message fails now; beyond, it is an outage
+_SUSPECTS = 10_000  # keys whose message fails now; of one more, the one that failed longest ago
+# is forgotten, and counts as one that has not failed
 _FINGERPRINTS = 256
+_MOST_ROOM = 100  # messages that succeeded, each of which makes room for one that cannot be read
 
 
 @dataclass(slots=True)
@@ -402,10 +405,14 @@ class RecentTries:
                 return
             self.settle(key)
 
+    def unsee(self, key: Hashable) -> None:
+        """How `key` was tried last says nothing of the others."""
+        self._seen.pop(key, None)
+
     def forget(self, key: Hashable) -> None:
         """`key` is somebody else's business now."""
         self.settle(key)
-        self._seen.pop(key, None)
+        self.unsee(key)
 
     def heal(self, fingerprint: str, now: float) -> None:
         """A message that failed so succeeded."""
@@ -414,7 +421,7 @@ class RecentTries:
 
     def healed(self, fingerprint: str, since: float) -> bool:
         """Whether that happened since then."""
-        return self._healed.get(fingerprint, float("-inf")) >= since
+        return self._healed.get(fingerprint, -inf) >= since
 
     def circuit(self, fingerprint: str) -> Circuit:
         """The one that holds the keys which fail so."""
@@ -454,7 +461,7 @@ class RecentTries:
     def newest(self, key: Hashable, fingerprint: str) -> float:
         """Return when the last other key that fails with it began to; -inf if there is none."""
         sharers = self._sharers.get(fingerprint, {})
-        return next((sharers[k] for k in reversed(sharers) if k != key), float("-inf"))
+        return next((sharers[k] for k in reversed(sharers) if k != key), -inf)
 
     def _tries(self, key: Hashable, since: float) -> Iterator[tuple[float, str | None]]:
         for other, (at, how) in reversed(self._seen.items()):
@@ -476,14 +483,17 @@ class Verdicts:
     These are the rules. The first one that applies decides (names in capitals: `VerdictReason`):
 
     1.  MOST_FAIL, an outage: of at least `control_keys` keys tried lately, the part `outage_ratio`
-        failed. The circuit of all keys opens. Parking would move everything, so one message is
-        tried after growing waits to see when the outage is over.
+        failed. Parking would move everything. Until a message succeeds, keys that have not failed
+        are tried at a limited rate (`throttle`): one that fails then waits, all others go on.
     2.  SHARED, an outage: `shared_keys` keys fail in the same way (or were lately poisoned by the
         same failure), or most of the others do. A bad message fails alone; a failure that many
-        keys share is a dependency, a deploy or a tenant. The circuit of that fingerprint opens and
-        holds only these keys, unless the failure went away for others within the window: then each
-        key waits alone. Tries counted in an outage prove nothing afterwards, so counting starts
-        over.
+        keys share is a dependency, a deploy or a tenant.
+        In both, the circuit of the failure's fingerprint opens and holds only the keys that fail
+        so, unless the failure went away for others within the window: then each key waits alone.
+        Tries counted in an outage prove nothing afterwards, so counting starts over.
+        Fatal classes open no circuit and are no evidence of an outage: the user says that no retry
+        helps. If many keys share such a failure, each waits alone; if they are not most of the
+        keys, only for `patience` seconds. Then the user's word counts.
     3.  A message that was found poisoned and comes again, because parking failed, needs its proof
         again, but none of the rules 5 to 7.
     4.  Enough of a proof, or TOO_EARLY:
@@ -508,6 +518,14 @@ class Verdicts:
         everything, with any class, parks one message at most.
     7.  BUDGET: `most_poisoned` messages per `memory` seconds.
 
+    Parking can be undone, and `ParkLimits` bounds it. So where a fatal class is to park, the user's
+    word counts at once. Of all these rules only 5 and 6 apply, and one success of any key pays.
+
+    What the bytes alone decide, because a body or its decoder fails whenever it is read, needs no
+    comparison and is no evidence (`unreadable`). But the decoder may be the wrong one. So
+    `most_poisoned` such messages in a row are poison, and then wait alone (BUDGET) until others
+    succeed: each makes room for one more, up to a hundred, and so do `window` seconds.
+
     All errors go in one direction: a bad message that is taken for an outage waits, and holds up
     only its own key; nothing is lost or moved.
 
@@ -515,26 +533,36 @@ class Verdicts:
     of a clock that does not jump; a time earlier than the last one counts as the last one.
     """
 
-    __slots__ = ("_circuit", "_failing", "_now", "_rules", "_succeeded_at")
+    __slots__ = (
+        "_failing",
+        "_now",
+        "_parked_at",
+        "_room",
+        "_room_at",
+        "_rules",
+        "_succeeded_at",
+        "_throttle",
+    )
 
     def __init__(self, rules: PoisonRules | None = None) -> None:
         self._rules = PoisonRules() if rules is None else rules
         self._failing = RecentTries(
             self._rules.window, self._rules.memory, self._rules.most_poisoned
         )
-        self._circuit = CLOSED
-        self._now = self._succeeded_at = float("-inf")
+        self._throttle = Throttle(self._rules.longest_wait)
+        self._room = float(self._rules.most_poisoned)  # for messages that cannot be read
+        self._now = self._room_at = self._succeeded_at = self._parked_at = -inf
 
     @property
-    def circuit(self) -> Circuit:
-        """The circuit of all keys."""
-        return self._circuit
+    def failing_since(self) -> float | None:
+        """Since when most keys fail and none succeeds (seconds); None: it is not so."""
+        return self._throttle.since
 
     @property
     def open_circuits(self) -> frozenset[str | None]:
-        """Those that are not closed: by the fingerprint whose keys it holds; None: all keys."""
+        """What is held back: by fingerprint the keys that fail so; None: keys that did not fail."""
         held = self._failing.open_circuits
-        return held if self._circuit.closed else held | {None}
+        return held | {None} if self._throttle.holds else held
 
     @property
     def size(self) -> int:
@@ -550,17 +578,17 @@ class Verdicts:
 
         Returns:
             0.0: go on, as the probe if a circuit holds the key; then `succeeded`, `failed`,
-            `forget` or `untried` must follow. Otherwise the seconds after which to ask again.
+            `unreadable`, `forget` or `untried` must follow. Otherwise the seconds after which to
+            ask again.
         """
-        if self._circuit.closed and key not in self._failing.suspects:
-            return 0.0
-        now = self._tick(now)
-        if not self._circuit.closed:
-            self._circuit, wait = self._probe(self._circuit, key, now)
-            return wait
-        fingerprint = self._failing.suspects[key].fingerprint
-        circuit, wait = self._probe(self._failing.circuit(fingerprint), key, now)
-        self._failing.set_circuit(fingerprint, circuit)
+        suspect = self._failing.suspects.get(key)
+        if suspect is None:
+            return 0.0 if self._throttle.since is None else self._throttle.admit(self._tick(now))
+        now, circuit = self._tick(now), self._failing.circuit(suspect.fingerprint)
+        wait = circuit.waits(now)
+        if not circuit.closed and wait == 0.0:
+            probing = circuit.probing(key, now, self._rules.longest_wait)
+            self._failing.set_circuit(suspect.fingerprint, probing)
         return wait
 
     def succeeded(self, key: Hashable, now: float) -> None:
@@ -570,10 +598,18 @@ class Verdicts:
         if suspect is not None:
             self._failing.heal(suspect.fingerprint, now)
         self._failing.saw(key, None, now)
-        self._circuit = self._circuit.succeeded(key, now)
+        self._throttle.turn_off(now)
+        self._room = min(self._room + 1, self._rules.most_poisoned + _MOST_ROOM)
 
     def failed(
-        self, key: Hashable, offset: int, fingerprint: str, kind: FailureKind, now: float
+        self,
+        key: Hashable,
+        offset: int,
+        fingerprint: str,
+        kind: FailureKind,
+        now: float,
+        *,
+        parks: bool = False,
     ) -> PoisonVerdict:
         """Judge a failure.
 
@@ -583,40 +619,71 @@ class Verdicts:
             fingerprint: its digest.
             kind: what the named classes say of it.
             now: seconds.
+            parks: whether a message that is poison is parked.
         """
-        now = self._tick(now)
+        now, fatal = self._tick(now), kind is FailureKind.FATAL
+        parks = parks and fatal
         self._leave(key, fingerprint)
         suspect = self._failing.failed(key, offset, fingerprint, now, self._rules.spacing)
-        self._failing.saw(key, fingerprint, now)
+        if fatal:
+            self._failing.unsee(key)
+        else:
+            self._failing.saw(key, fingerprint, now)
         self._failing.expire(now)
         evidence = self._evidence(key, suspect, kind, now)
         self._probe_failed(key, fingerprint, now)
-        outage = self._outage(evidence)
+        outage = None if parks else self._outage(key, suspect, evidence, now, fatal=fatal)
         if outage is not None:
-            return self._hold(key, suspect, outage, evidence, now)
+            return self._hold(key, suspect, outage, evidence, now, fatal=fatal)
         self._failing.set_circuit(fingerprint, CLOSED)
-        finding, reason = self._judge(key, suspect, kind, evidence, now)
+        finding, reason = self._judge(key, suspect, kind, evidence, now, parks=parks)
         if finding is Finding.RETRY:
             return PoisonVerdict(
                 finding, reason, self._wait(suspect, evidence, now), evidence, CLOSED
             )
-        if not suspect.poisoned:
-            suspect.poisoned = True
+        if parks:
+            self._parked_at = now
+        elif not suspect.poisoned:
             self._failing.poisoned.append(Poisoned(now, key, fingerprint))
+        suspect.poisoned = True
         return PoisonVerdict(finding, reason, 0.0, evidence, CLOSED)
+
+    def unreadable(
+        self, key: Hashable, failures: int, now: float, *, stays: bool = False
+    ) -> PoisonVerdict:
+        """Judge a failure that the bytes alone decide.
+
+        Args:
+            key: as for `admit`.
+            failures: of the message, this one included.
+            now: seconds.
+            stays: whether a message that is poison stays where it is; then it needs no room.
+        """
+        now, rules = self._tick(now), self._rules
+        self.untried(key)
+        since = max(self._room_at, now - rules.window * rules.most_poisoned)
+        self._room += min((now - since) / rules.window, max(0.0, rules.most_poisoned - self._room))
+        self._room_at = now
+        if self._room < 1 and not stays:
+            wait = doubled(failures, rules.first_wait, rules.longest_wait)
+            reason = VerdictReason.BUDGET
+            return PoisonVerdict(Finding.RETRY, reason, wait, _NOT_COMPARED, CLOSED)
+        self._room -= not stays
+        return PoisonVerdict(Finding.POISON, VerdictReason.FATAL, 0.0, _NOT_COMPARED, CLOSED)
 
     def forget(self, key: Hashable) -> None:
         """The message in hand is settled otherwise: parked, a dead letter, or the queue is lost.
 
         It says nothing about the handler.
         """
-        self.untried(key)
+        self._leave(key)
         self._failing.forget(key)
 
     def untried(self, key: Hashable) -> None:
-        """The message in hand was admitted, but not tried: another one may probe in its place."""
-        self._circuit = self._circuit.given_back(key, self._now)
+        """The message in hand was admitted, but not tried: another key may try in its place."""
         self._leave(key)
+        if key not in self._failing.suspects:
+            self._throttle.untried(self._now)
 
     def _tick(self, now: float) -> float:
         self._now = max(self._now, now)
@@ -629,21 +696,14 @@ class Verdicts:
             circuit = self._failing.circuit(suspect.fingerprint).given_back(key, self._now)
             self._failing.set_circuit(suspect.fingerprint, circuit)
 
-    def _probe(self, circuit: Circuit, key: Hashable, now: float) -> tuple[Circuit, float]:
-        wait = circuit.waits(now)
-        if circuit.closed or wait > 0:
-            return circuit, wait
-        return circuit.probing(key, now, self._rules.longest_wait), 0.0
-
     def _probe_failed(self, key: Hashable, fingerprint: str, now: float) -> None:
         waits = self._rules.first_wait, self._rules.longest_wait
-        self._circuit = self._circuit.failed(key, now, *waits)
         circuit = self._failing.circuit(fingerprint).failed(key, now, *waits)
         self._failing.set_circuit(fingerprint, circuit)
 
     def _evidence(self, key: Hashable, suspect: Suspect, kind: FailureKind, now: float) -> Evidence:
         rules = self._rules
-        others = self._failing.others(key, max(now - rules.window, self._circuit.since))
+        others = self._failing.others(key, now - rules.window)
         fatal = kind is FailureKind.FATAL
         began = now - rules.window if fatal else suspect.first_at
         remembered = now - (rules.window if fatal else rules.memory)
@@ -659,42 +719,68 @@ class Verdicts:
             control=self._failing.succeeded(key, began, rules.control_keys),
         )
 
-    def _outage(self, evidence: Evidence) -> VerdictReason | None:
+    def _outage(
+        self, key: Hashable, suspect: Suspect, evidence: Evidence, now: float, *, fatal: bool
+    ) -> VerdictReason | None:
         """Rules 1 and 2."""
         rules = self._rules
-        enough = evidence.others >= rules.control_keys
-        if not self._circuit.closed or (
-            enough and evidence.failing >= rules.outage_ratio * evidence.others
-        ):
+        shared = evidence.sharing + 1 >= rules.shared_keys
+        if fatal:
+            # Who fails so fatally is not among the others; who fails so in another way is.
+            alike = self._failing.sharing(key, suspect.fingerprint, inf)
+            most = alike > 0 and alike + evidence.alike >= evidence.others
+            patient = shared and evidence.seconds < rules.patience
+            return VerdictReason.SHARED if most or patient else None
+        if self._most_fail(key, now):
+            self._throttle.turn_on(now)
             return VerdictReason.MOST_FAIL
         most = 2 * evidence.alike >= evidence.others
-        if (evidence.alike and most) or evidence.sharing + 1 >= rules.shared_keys:
-            return VerdictReason.SHARED
-        return None
+        return VerdictReason.SHARED if shared or (evidence.alike and most) else None
+
+    def _most_fail(self, key: Hashable, now: float) -> bool:
+        """Whether most keys fail; what failed before it was last seen to be over does not count."""
+        if self._throttle.since is not None:
+            return True
+        rules = self._rules
+        lately = self._failing.others(key, max(now - rules.window, self._throttle.off_since))
+        failing = len(lately) - lately.count(None)
+        return len(lately) >= rules.control_keys and failing >= rules.outage_ratio * len(lately)
 
     def _hold(
-        self, key: Hashable, suspect: Suspect, reason: VerdictReason, evidence: Evidence, now: float
+        self,
+        key: Hashable,
+        suspect: Suspect,
+        reason: VerdictReason,
+        evidence: Evidence,
+        now: float,
+        *,
+        fatal: bool,
     ) -> PoisonVerdict:
         rules, fingerprint = self._rules, suspect.fingerprint
-        suspect.restart(now)
         own = doubled(suspect.failures, rules.first_wait, rules.longest_wait)
-        if reason is VerdictReason.MOST_FAIL:
-            circuit = self._circuit = self._circuit.opened(now, rules.first_wait)
-        elif self._failing.healed(fingerprint, now - rules.window):
+        if not fatal:
+            suspect.restart(now)
+        if fatal or self._failing.healed(fingerprint, now - rules.window):
             return PoisonVerdict(Finding.OUTAGE, reason, own, evidence, CLOSED)
-        else:
-            circuit = self._failing.circuit(fingerprint).opened(now, rules.first_wait)
-            self._failing.set_circuit(fingerprint, circuit)
+        circuit = self._failing.circuit(fingerprint).opened(now, rules.first_wait)
+        self._failing.set_circuit(fingerprint, circuit)
         wait = max(circuit.waits(now), rules.first_wait)
         if circuit.probe == key:
             wait *= 2  # the next probe is another key's: this message may be bad itself
         return PoisonVerdict(Finding.OUTAGE, reason, wait, evidence, circuit)
 
     def _judge(
-        self, key: Hashable, suspect: Suspect, kind: FailureKind, evidence: Evidence, now: float
+        self,
+        key: Hashable,
+        suspect: Suspect,
+        kind: FailureKind,
+        evidence: Evidence,
+        now: float,
+        *,
+        parks: bool,
     ) -> tuple[Finding, VerdictReason]:
         """Rules 3 to 7."""
-        proof = self._proof(suspect, kind, evidence, now)
+        proof = VerdictReason.FATAL if parks else self._proof(suspect, kind, evidence, now)
         if proof is None:
             return Finding.RETRY, VerdictReason.TOO_EARLY
         if suspect.poisoned:
@@ -702,9 +788,9 @@ class Verdicts:
         rules = self._rules
         if evidence.others >= rules.control_keys and evidence.control < rules.control_keys:
             return Finding.RETRY, VerdictReason.NO_CONTROL
-        if not self._paid(key, evidence, now):
+        if not self._paid(key, evidence, now, parks=parks):
             return Finding.RETRY, VerdictReason.UNPAID
-        if len(self._failing.poisoned) == rules.most_poisoned:
+        if not parks and len(self._failing.poisoned) == rules.most_poisoned:
             return Finding.RETRY, VerdictReason.BUDGET
         return Finding.POISON, proof
 
@@ -741,12 +827,13 @@ class Verdicts:
         # Twice what is left, for a wait that is spread by chance may be half as long.
         return min(own, max(2 * left, rules.first_wait)) if left > 0 else own
 
-    def _paid(self, key: Hashable, evidence: Evidence, now: float) -> bool:
+    def _paid(self, key: Hashable, evidence: Evidence, now: float, *, parks: bool) -> bool:
         """Rule 6."""
         poisoned = self._failing.poisoned
-        if not poisoned or poisoned[-1].at < now - self._rules.window:
+        last = max(self._parked_at, poisoned[-1].at if poisoned else self._parked_at)
+        if last < now - self._rules.window:
             return True
-        if evidence.others == 0:
-            return self._succeeded_at > poisoned[-1].at
+        if parks or evidence.others == 0:
+            return self._succeeded_at > last
         price = min(self._rules.control_keys, max(1, evidence.others - 1))
-        return self._failing.succeeded(key, poisoned[-1].at, price) == price
+        return self._failing.succeeded(key, last, price) == price

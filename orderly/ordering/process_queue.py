@@ -12,6 +12,8 @@ from itertools import chain
 
 from orderly.model import ReceivedMessage, UndecodableMessage
 
+_NONE: deque[ReceivedMessage] = deque()  # most keys that wait have no body; a deque takes 760 bytes
+
 
 class ProcessQueue:
     """Pending and in-hand messages of one order, both in rising offset order.
@@ -23,11 +25,18 @@ class ProcessQueue:
     __slots__ = ("_in_hand", "_last", "_pending", "count", "size")
 
     def __init__(self) -> None:
-        self._pending: deque[ReceivedMessage] = deque()
+        self._pending = _NONE  # it is never changed: see `_own_pending`
         self._in_hand: list[ReceivedMessage] = []  # few; a deque takes 700 bytes, a key has one
         self._last = -1
         self.count = 0
         self.size = 0
+
+    @property
+    def _own_pending(self) -> deque[ReceivedMessage]:
+        """What is pending, to be added to."""
+        if self._pending is _NONE:
+            self._pending = deque()
+        return self._pending
 
     @property
     def pending(self) -> int:
@@ -69,7 +78,7 @@ class ProcessQueue:
         new = [message for message in messages if message.queue_offset > self._last]
         if new:
             self._last = new[-1].queue_offset
-            self._pending.extend(new)
+            self._own_pending.extend(new)
             self.count += len(new)
             self.size += sum([message.held_size for message in new])
         return len(new)
@@ -77,7 +86,7 @@ class ProcessQueue:
     def append(self, message: ReceivedMessage) -> None:
         """Add one message, above the last offset seen."""
         self._last = message.queue_offset
-        self._pending.append(message)
+        self._own_pending.append(message)
         self.count += 1
         self.size += message.held_size
 
@@ -117,7 +126,7 @@ class ProcessQueue:
                 self.count -= 1
                 self.size -= message.held_size
             else:
-                self._pending.appendleft(message)
+                self._own_pending.appendleft(message)
         self._in_hand.clear()
 
     def put_back(
@@ -145,12 +154,12 @@ class ProcessQueue:
             else:
                 counted = taken.queue_offset not in untried
                 again = taken.changed(reconsume_times=taken.reconsume_times + counted)
-                self._pending.appendleft(again)
+                self._own_pending.appendleft(again)
 
     def untake(self, count: int) -> None:
         """Make the `count` messages taken last pending again; no attempt is counted."""
         for _ in range(count):
-            self._pending.appendleft(self._in_hand.pop())
+            self._own_pending.appendleft(self._in_hand.pop())
 
     def drop_last(self) -> ReceivedMessage:
         """Let go of the last pending message: its body is pulled again when its turn comes."""

@@ -111,6 +111,10 @@ class Ack:
 class Suspend:
     """Not now: something else is down, and the message is not bad. The same messages come again.
 
+    With `max_reconsume_times`, each Suspend counts like a failure, as in Java: with
+    max_reconsume_times=2 a message that is suspended three times becomes a dead letter. So leave
+    that limit out if something can be down for longer.
+
     Args:
         seconds: how long to wait, 0.01 to the consumer's `max_suspend`; a longer wait is a failure.
             None: the consumer or the listener decides, as after a failure.

@@ -3,7 +3,8 @@
 Lock first, then read the committed offset, then pull. The offset of the former owner is final by
 then (`ownership.hand_on`: acknowledged before the unlock). A broker may have lost it, though, or
 have one of another generation of the topic; then what the former owner knew decides. Only where
-nobody knows anything is a start computed.
+nobody knows anything is a start computed, and for a group that is known in the topic it is the
+queue's first message (`new_group`).
 """
 
 from __future__ import annotations
@@ -17,59 +18,62 @@ from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
 from orderly.ordering.broker_calls import (
     Dialogue,
-    MaxOffset,
+    FirstLook,
     MinOffset,
     OffsetAtTime,
+    OffsetReset,
     Peek,
     Peeked,
     QueryOffset,
     SaveOffset,
 )
 from orderly.ordering.fence import Landmark, check_generation
+from orderly.ordering.new_group import NewGroup
 
 # --- a queue without a committed offset: one table ------------------------------------------------
 # Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
 # and at the first pull, and skips what was sent in between (apache/rocketmq issue 10955); here it
-# is computed once and committed before the first pull (see `find_start`).
+# is computed once and committed before the first pull (see `find_start`). And Java asks for this
+# queue alone: one that a known group has not consumed yet begins like one of a new group.
 
 
 class Start(Enum):
-    """Which offset of the queue to ask the broker for."""
+    """Which offset of the queue it is."""
 
     MIN = "the lowest offset the broker still has"
-    MAX = "the offset after the newest message"
+    END = "the offset after the message that was the newest before the group began"
     TIME = "the first offset stored at or after a time"
 
 
 _TABLE = {
-    # (position, retry topic) -> start
-    ("first", False): Start.MIN,
+    # (position, whether the group is new in the topic) -> start
     ("first", True): Start.MIN,
-    ("last", False): Start.MAX,
-    ("last", True): Start.MIN,
-    ("time", False): Start.TIME,
-    ("time", True): Start.MAX,
+    ("last", True): Start.END,
+    ("time", True): Start.TIME,
+    ("first", False): Start.MIN,
+    ("last", False): Start.MIN,
+    ("time", False): Start.MIN,
 }
 
 
-def start_of(consume_from: str | datetime, topic: str) -> Start:
+def start_of(consume_from: str | datetime, *, new: bool) -> Start:
     """Return the table's cell.
 
     Args:
         consume_from: "first", "last" or a time, as `config.parse_consume_from` returns it.
-        topic: a `%RETRY%` topic starts at 0 under "last": what is in there is ours.
+        new: whether the group is new in the topic, and the topic had the queue when it began.
     """
     position = "time" if isinstance(consume_from, datetime) else consume_from
-    return _TABLE[position, is_retry_topic(topic)]
+    return _TABLE[position, new]
 
 
-def for_later_queue(consume_from: str | datetime) -> str | datetime:
-    """Return the position for a queue that appeared after the group began to consume its topic.
+def depends_on_group(consume_from: str | datetime, topic: str) -> bool:
+    """Whether it matters for a topic's queues if the group is new there.
 
-    "last" would skip what was sent between its appearance and our noticing it (apache/rocketmq
-    issue 9307), so it begins with its first message.
+    In a `%RETRY%` topic it never is: what is in there is the group's own.
     """
-    return "first" if consume_from == "last" else consume_from
+    known, new = (start_of(consume_from, new=each) for each in (False, True))
+    return known is not new and not is_retry_topic(topic)
 
 
 # --- where a queue that was taken over goes on ----------------------------------------------------
@@ -112,8 +116,9 @@ class StartPosition:
             owner knew, if that is still there; None: the first pull brings one.
         former: the former owner's position, if the topic was recreated since.
         forgotten: the broker had no offset, or one beyond its log; `start` is what was known.
-        passed_over: (minimum, start) if messages before `start` are left out, since nobody knows
-            of a former owner and the consumer does not begin with the first one.
+        passed_over: (minimum, start) if messages before `start` are left out, since the group is
+            new in the topic and does not begin with the first one.
+        reset: an operator has set `start`; the broker said so, which it does only once.
         end: the offset after the newest message, if it came with `landmark`.
     """
 
@@ -122,6 +127,7 @@ class StartPosition:
     former: int | None = None
     forgotten: bool = False
     passed_over: tuple[int, int] | None = None
+    reset: bool = False
     end: int | None = None
 
 
@@ -137,41 +143,59 @@ def find_start(
 
     Args:
         queue: which one.
-        consume_from: where a queue begins of which nothing is known.
-        known: where it stood.
+        consume_from: where a new group begins.
+        known: where the queue stood.
 
     Raises:
         OrderlyError: any failure but "none stored"; the caller must not pull then.
     """
+    try:
+        return (yield from _found(queue, consume_from, known, reset=False))
+    except OffsetReset:  # the answer to the same question is another one now
+        return (yield from _found(queue, consume_from, known, reset=True))
+
+
+def _found(
+    queue: MessageQueue,
+    consume_from: str | datetime,
+    known: FormerPosition | None,
+    *,
+    reset: bool,
+) -> Dialogue[StartPosition]:
     stored: int | None = yield QueryOffset(queue)
     if known is not None:
-        return (yield from _resumed(queue, stored, known))
+        return (yield from _resumed(queue, stored, known, reset=reset))
     if stored is None:
         return (yield from _computed(queue, consume_from))
-    below, _ = yield from _below(queue, stored)
-    return StartPosition(stored, below)
+    below, _ = yield from message_below(queue, stored)
+    return StartPosition(stored, below, reset=reset)
 
 
 def _resumed(
-    queue: MessageQueue, stored: int | None, known: FormerPosition
+    queue: MessageQueue, stored: int | None, known: FormerPosition, *, reset: bool
 ) -> Dialogue[StartPosition]:
-    """Compare what the broker has with what is known: they may be of two generations."""
-    below, end = yield from _below(queue, stored or 0)
+    """Compare what the broker has with what is known: they may be of two generations.
+
+    What an operator has set just now is of the present one.
+    """
+    below, end = yield from message_below(queue, stored or 0)
     beyond = stored is not None and end is not None and end < stored
     start, former = stored, None
     check = yield from check_generation(queue, known.landmark)
     if check.minimum is not None:
         former = known.offset
         # Another owner may have set it in the new generation. On record it would be known.
-        if stored is None or beyond or stored in known.sent or known.latest:
+        outdated = beyond or stored in known.sent or known.latest
+        if stored is None or (outdated and not reset):
             start = check.minimum
-    elif stored is not None and _is_outdated(stored, known, beyond=beyond):
+    elif stored is not None and not reset and _is_outdated(stored, known, beyond=beyond):
         start = None
     earlier = known.landmark if check.there else None
     if start is not None and start == stored:
-        return StartPosition(start, below or earlier, former, end=end if below else None)
+        end = end if below else None
+        return StartPosition(start, below or earlier, former, reset=reset, end=end)
     kept = yield from _save(queue, known.offset if start is None else start)
-    below, end = yield from _below(queue, kept)
+    below, end = yield from message_below(queue, kept)
     landmark = below or earlier
     return StartPosition(kept, landmark, former, former is None, end=end if below else None)
 
@@ -186,8 +210,8 @@ def _is_outdated(stored: int, known: FormerPosition, *, beyond: bool) -> bool:
     return known.anew and known.offset < stored and stored in known.window
 
 
-def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
-    """The message right below an offset, and where the queue ends; None: not known."""
+def message_below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, int | None]]:
+    """Return the message right below an offset, and where the queue ends; None: not known."""
     if offset <= 0:
         return None, None
     peeked: Peeked = yield Peek(queue, offset - 1)
@@ -196,17 +220,28 @@ def _below(queue: MessageQueue, offset: int) -> Dialogue[tuple[Landmark | None, 
 
 
 def _computed(queue: MessageQueue, consume_from: str | datetime) -> Dialogue[StartPosition]:
-    start = start_of(consume_from, queue.topic)
-    minimum: int = yield MinOffset(queue)
-    computed = minimum
+    new_group: NewGroup | None = None
+    if depends_on_group(consume_from, queue.topic):
+        new_group = yield FirstLook(queue)
+    before = None if new_group is None else new_group.ends.get(queue)
+    start = start_of(consume_from, new=before is not None)
+    computed = minimum = yield MinOffset(queue)
     if start is Start.TIME:
         assert isinstance(consume_from, datetime)
         computed = yield OffsetAtTime(queue, consume_from)
-    elif start is Start.MAX:
-        computed = yield MaxOffset(queue)
+    elif start is Start.END:
+        assert before is not None
+        computed = yield from _still_there(queue, before, minimum)
     kept = yield from _save(queue, computed)
-    below, _ = yield from _below(queue, kept)
+    below, _ = yield from message_below(queue, kept)
     return StartPosition(kept, below, passed_over=(minimum, kept) if kept > minimum else None)
+
+
+def _still_there(queue: MessageQueue, last: Peeked, minimum: int) -> Dialogue[int]:
+    """Where the queue ended when `last` was its last message; its minimum if it is another one."""
+    landmark = None if last.stored_at is None else Landmark(last.end - 1, last.stored_at)
+    check = yield from check_generation(queue, landmark)
+    return last.end if check.minimum is None else minimum
 
 
 def _save(queue: MessageQueue, offset: int) -> Dialogue[int]:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
-from concurrent.futures._base import FINISHED, PENDING, RUNNING
+from concurrent.futures import Future
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
+from operator import attrgetter
 from typing import Any, final
 
+from orderly.interruptions import let_go
 from orderly.model import SendResult
 
-_changing = threading.Lock()  # of any future; held for a few steps, never while waiting
+_changing = threading.RLock()  # of any future; held for a few steps, never while waiting
+
+
+class _Condition(threading.Condition):
+    """A condition that is entered and left in C: no interruption can come between and keep it."""
+
+    __enter__ = property(attrgetter("_lock.__enter__"))
+    __exit__ = property(attrgetter("_lock.__exit__"))
 
 
 @final
@@ -20,31 +29,54 @@ class SendFuture(Future[SendResult]):
     The standard one makes a condition with a lock and a deque for itself: 1.3 kB and a quarter of
     the time of a submit, though nobody waits for most messages before they are stored. Here it is
     made for the first who waits or cancels; from then on all is the standard's.
+
+    Args:
+        first: called with the future before all callbacks; can be called twice.
     """
 
-    def __init__(self) -> None:  # not the standard's, which makes the condition
+    def __init__(self, first: Callable[[Future[SendResult]], object] | None = None) -> None:
+        # not the standard's, which makes the condition
         self._state = PENDING
         self._result = None
         self._exception = None
         self._waiters: Any = ()  # lists once there is a condition; what is never made is never
         self._done_callbacks: Any = ()  # looked at by the garbage collector, which took a fifth
         self._made: threading.Condition | None = None
+        self._first = first
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]  # never written
-        with _changing:
-            if self._made is None:
-                self._waiters, self._done_callbacks = [], list(self._done_callbacks)
-                self._made = threading.Condition()
-            return self._made
+        try:
+            with _changing:
+                if self._made is None:
+                    self._waiters, self._done_callbacks = [], list(self._done_callbacks)
+                    self._made = _Condition()
+                return self._made
+        except BaseException:  # an interruption
+            let_go(_changing)
+            raise
 
     def set_running_or_notify_cancel(self) -> bool:
         """As the standard's."""
-        with _changing:
-            if self._made is None and self._state == PENDING:
-                self._state = RUNNING
-                return True
+        try:
+            with _changing:
+                if self._made is None and self._state == PENDING:
+                    self._state = RUNNING
+                    return True
+        except BaseException:  # an interruption
+            let_go(_changing)
+            raise
         return super().set_running_or_notify_cancel()
+
+    def claim(self) -> bool:
+        """As `set_running_or_notify_cancel`, again and again: it, or a cancel, can be cut off."""
+        if self._state == RUNNING:
+            return True
+        if self._state == CANCELLED_AND_NOTIFIED or not self.set_running_or_notify_cancel():
+            if self._first is not None:
+                self._first(self)
+            return False
+        return True
 
     def set_result(self, result: SendResult) -> None:
         """As the standard's."""
@@ -54,18 +86,28 @@ class SendFuture(Future[SendResult]):
                 self._result = result
                 self._state = FINISHED
         if alone:
-            self._invoke_callbacks()  # type: ignore[attr-defined]  # not in the stubs
+            self._invoke_callbacks()
         else:
             super().set_result(result)
 
     def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
         """As the standard's."""
-        with _changing:
-            alone = self._made is None and self._state in (PENDING, RUNNING)
-            if alone:
-                self._done_callbacks += (fn,)
+        try:
+            with _changing:
+                alone = self._made is None and self._state in (PENDING, RUNNING)
+                if alone:
+                    self._done_callbacks += (fn,)
+        except BaseException:  # an interruption
+            let_go(_changing)
+            raise
         if not alone:
             super().add_done_callback(fn)
+
+    def _invoke_callbacks(self) -> None:
+        if self._first is not None:  # not as one of them: what it raises would be swallowed
+            self._first(self)
+        if self._done_callbacks:
+            super()._invoke_callbacks()  # type: ignore[misc]  # not in the stubs
 
     def done(self) -> bool:
         """As the standard's."""
@@ -84,23 +126,23 @@ class SendFuture(Future[SendResult]):
 
 
 class SyncResult:
-    """As much of `Future` as a sender needs that waits at once and cannot cancel."""
+    """As much of `Future` as a sender needs that waits at once and cannot cancel.
 
-    __slots__ = ("_known", "_outcome", "_then")
+    Args:
+        first: called when the outcome is known, before the waiter; can be called twice.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_first", "_known", "_outcome")
+
+    def __init__(self, first: Callable[[SyncResult], object] | None = None) -> None:
         self._outcome: SendResult | BaseException | None = None
-        self._then: Callable[[object], object] | None = None
+        self._first = first
         self._known = threading.Lock()
         self._known.acquire()
 
-    def set_running_or_notify_cancel(self) -> bool:
+    def claim(self) -> bool:
         """It is never cancelled."""
         return True
-
-    def add_done_callback(self, call: Callable[[object], object]) -> None:
-        """Have `call` run with the outcome; one only, set before anybody can know the outcome."""
-        self._then = call
 
     def done(self) -> bool:
         """Whether the outcome is there."""
@@ -123,9 +165,12 @@ class SyncResult:
         raise self._outcome
 
     def _set(self, outcome: SendResult | BaseException) -> None:
-        if self._outcome is not None:
-            raise InvalidStateError("the outcome was set before")
-        self._outcome = outcome
-        if self._then is not None:
-            self._then(self)
-        self._known.release()
+        """Set it, the first time. An interruption here leaves nobody waiting: it is the waiter's.
+
+        Then another thread does it again.
+        """
+        if self._first is not None:
+            self._first(self)
+        if self._outcome is None:
+            self._outcome = outcome
+            self._known.release()

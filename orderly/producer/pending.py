@@ -9,10 +9,10 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from orderly.errors import InvalidMessage, LifecycleError, OrderlyError
+from orderly.interruptions import Bell
 from orderly.log import get_logger
 from orderly.message import Message, check_names, stored_properties
 from orderly.model import NO_PROPERTIES, SendResult
@@ -26,53 +26,43 @@ from orderly.redaction import places
 
 
 class PendingLimit:
-    """Counts the messages a producer has accepted and whose outcome is not known yet. Thread-safe.
+    """The messages a producer has accepted and whose outcome is not known yet. Thread-safe.
+
+    They are kept, not counted: whoever is interrupted between two steps can leave one here, but not
+    twice, and it is taken out again; a count would stay wrong.
 
     Args:
-        limit: messages before `enter` waits.
+        limit: messages before `wait_for_room` waits. Threads that wait at the same moment can
+            exceed it by one each.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._inside = 0
-        self._waiting = 0  # for space
-        self._lock = threading.Lock()
-        self._space = threading.Condition(self._lock)
-        self._nobody = threading.Condition(self._lock)
+        self._inside: set[object] = set()
+        self._space = Bell()
+        self._nobody = Bell()
 
-    def enter(self, timeout: float) -> bool:
-        """Come in; waits while it is full. False if that lasts longer than `timeout` seconds."""
-        with self._lock:
-            if self._inside >= self._limit and not self._wait_for_space(timeout):
-                return False
-            self._inside += 1
+    def wait_for_room(self, timeout: float) -> bool:
+        """Wait while it is full. False if that lasts longer than `timeout` seconds."""
+        if len(self._inside) < self._limit:
             return True
+        return self._space.wait_for(lambda: len(self._inside) < self._limit, timeout)
 
-    def _wait_for_space(self, timeout: float) -> bool:
-        self._waiting += 1
-        try:
-            return self._space.wait_for(lambda: self._inside < self._limit, timeout)
-        finally:
-            self._waiting -= 1
+    def enter(self, future: object) -> None:
+        """Come in, even if it is full; a second time does nothing."""
+        self._inside.add(future)
 
-    def enter_anyway(self) -> None:
-        """Come in even if it is full: for callers who must not wait."""
-        with self._lock:
-            self._inside += 1
-
-    def leave(self, _future: object = None) -> None:
-        """Go out; may be given to `Future.add_done_callback`."""
-        with self._lock:
-            self._inside -= 1
-            if self._waiting and self._inside < self._limit:
-                self._space.notify()
-            if self._inside == 0:
-                self._nobody.notify_all()
+    def leave(self, future: object) -> None:
+        """Go out; may be a future's callback. A second time does nothing."""
+        self._inside.discard(future)
+        if self._space.asleep:
+            self._space.ring()
+        if self._nobody.asleep and not self._inside:
+            self._nobody.ring()
 
     def wait_empty(self, timeout: float | None) -> bool:
         """Wait until nobody is inside; False if `timeout` seconds pass before."""
-        with self._nobody:
-            return self._nobody.wait_for(lambda: self._inside == 0, timeout)
+        return self._nobody.wait_for(lambda: not self._inside, timeout)
 
 
 # --- unique ids (UNIQ_KEY), one series a producer -------------------------------------------------
@@ -120,13 +110,13 @@ class PendingSend(OutboxEntry):
     body: bytes = b""
     properties: str = ""
     message_id: str = ""
-    future: Future[SendResult] | SyncResult = field(default_factory=SendFuture)
+    future: SendFuture | SyncResult = field(default_factory=SendFuture)
     claimed: bool = False
 
     def claim(self) -> bool:
         """Make the future uncancellable; False if it was cancelled before."""
         if not self.claimed:
-            self.claimed = self.future.set_running_or_notify_cancel()
+            self.claimed = self.future.claim()
         return self.claimed
 
 
@@ -187,7 +177,9 @@ def compressed(body: bytes, above: int) -> tuple[bytes, int]:
     return body, 0
 
 
-# --- the end of its future: on any thread, once each, and nobody can stop it ----------------------
+# --- the end of its future: once each, and nobody can stop it -------------------------------------
+# The futures of `submit` have callbacks of the program's, so they end on threads of this library
+# only. The result of a `send` that waits has none: it can be set by the thread that waits.
 
 
 _log = get_logger("orderly.producer")
@@ -202,15 +194,19 @@ def succeed(entries: Iterable[tuple[PendingSend, SendResult]], *, first_time: bo
         first_time: False: some may be complete already, or given up; they stay as they are.
     """
     for entry, result in entries:
-        if first_time or not entry.future.done():
-            _complete(entry, result)
+        if isinstance(entry.future, SyncResult):
+            entry.future.set_result(result)
+        elif first_time or not entry.future.done():
+            _complete(entry.future, entry.message_id, result)
 
 
 def fail(failed: Iterable[tuple[PendingSend, OrderlyError]]) -> None:
     """Complete futures with errors; those cancelled in the meantime stay cancelled."""
     for entry, error in failed:
-        if entry.claim():
-            _complete(entry, error)
+        if isinstance(entry.future, SyncResult):
+            entry.future.set_exception(error)
+        elif entry.claim():
+            _complete(entry.future, entry.message_id, error)
 
 
 def in_callback() -> bool:
@@ -231,16 +227,16 @@ def refuse_in_callback(method: str) -> None:
         )
 
 
-def _complete(entry: PendingSend, outcome: SendResult | OrderlyError) -> None:
+def _complete(future: SendFuture, message_id: str, outcome: SendResult | OrderlyError) -> None:
     outer, _callbacks.active = in_callback(), True
     try:
         if isinstance(outcome, SendResult):
-            entry.future.set_result(outcome)
+            future.set_result(outcome)
         else:
-            entry.future.set_exception(outcome)
+            future.set_exception(outcome)
     except BaseException as error:  # noqa: BLE001 - futures catch Exception; a SystemExit from a
         # user's callback must neither end a reader thread nor leave the next futures waiting
         fields = {"error": type(error).__name__, "stack": places(error)}  # its text may quote a key
-        _log.error("send.callback_raised", message_id=entry.message_id, **fields)
+        _log.error("send.callback_raised", message_id=message_id, **fields)
     finally:
         _callbacks.active = outer

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from orderly.client import Client
 from orderly.config import ProducerConfig, check_group, check_seconds, check_topic
 from orderly.config.arguments import check_given, check_timeout, is_int
 from orderly.config.fields import given
 from orderly.errors import ConfigError, LifecycleError
+from orderly.interruptions import Shielded, in_thread_of_its_own, shielded
 from orderly.log import get_logger
 from orderly.message import Message
 from orderly.model import MessageQueue, SendResult
@@ -36,6 +39,7 @@ from orderly.producer.sender import QueueSender, SendCommands
 from orderly.producer.topics import Topics, TopicTypes
 from orderly.selectors.choice import (
     KEYLESS_LANE,
+    Queues,
     RoundRobin,
     Selector,
     check_selector,
@@ -45,9 +49,11 @@ from orderly.selectors.choice import (
 )
 from orderly.selectors.keyed import hash_mod
 
-F = TypeVar("F", Future[SendResult], SyncResult)
+F = TypeVar("F", SendFuture, SyncResult)
+_Turns = WeakValueDictionary[str, asyncio.Lock]
 
 _CONNECTORS = 16  # threads that may wait for connections at once; started only when needed
+_HURRY = 0.1  # seconds between two looks at what lingers while somebody waits for all messages
 
 
 class Dispatch:
@@ -76,9 +82,8 @@ class Dispatch:
         self._spread = RoundRobin()
         self._ids = MessageIds(client.client_id)
         self._executor = ThreadPoolExecutor(_CONNECTORS, thread_name_prefix="orderly-send")
-        self._lock = threading.Lock()
         self._senders: dict[MessageQueue, QueueSender] = {}
-        self._closed = False
+        self._closed: LifecycleError | None = None
 
     def plan(
         self, message: Message, selector: Selector | None, arg: object
@@ -102,7 +107,7 @@ class Dispatch:
         timeout: float | None,
         future: F,
         *,
-        wait: bool,
+        queues: Queues | None = None,
     ) -> F:
         """Take a message over; its future gets the outcome.
 
@@ -113,7 +118,7 @@ class Dispatch:
             timeout: seconds until the last attempt must have begun.
             future: gets the outcome. A SyncResult: the caller waits for it, and may read the reply
                 itself.
-            wait: whether to wait while the producer is full.
+            queues: of the topic. None: they may be waited for, and so may room in a full producer.
 
         Raises:
             OrderlyError: the message was not taken over.
@@ -124,13 +129,17 @@ class Dispatch:
         chosen, lane = self.plan(message, selector, arg)
         deadline = time.monotonic() + limit
         entry = self._entry(message, lane, deadline, future)
-        queues = self.topics.queues(message.topic, ordered=lane is not None)
+        may_wait = queues is None and not in_callback()
+        ordered = lane is not None
+        queues = queues or self.topics.known(message.topic, ordered=ordered)
+        if queues is None:
+            queues = self.topics.queues(message.topic, ordered=ordered)
         sender = self._sender(choose(chosen, queues, message, arg))
-        if self._enter(entry, wait=wait and not in_callback()):
+        if not may_wait or self.room.wait_for_room(deadline - time.monotonic()):
             sender.add(entry)
         else:
-            limit = self._config.max_pending
-            sender.turn_away(entry, TimeoutError(f"{limit} messages are pending (max_pending)"))
+            full = TimeoutError(f"{self._config.max_pending} messages are pending (max_pending)")
+            shielded(lambda: sender.turn_away(entry, full))
         return future
 
     def oneway(self, message: Message) -> None:
@@ -148,20 +157,39 @@ class Dispatch:
 
     def resume(self, lane: str, topic: str | None) -> None:
         """Open a lane in all queues, or in those of one topic."""
-        with self._lock:
-            senders = list(self._senders.values())
-        for sender in senders:
+        for sender in tuple(self._senders.values()):
             if topic is None or sender.queue.topic == topic:
                 sender.resume(lane)
 
+    def wait_empty(self, timeout: float | None) -> bool:
+        """Wait until no message is pending; meanwhile none waits for others to share its batch.
+
+        Args:
+            timeout: seconds; None: as long as it takes.
+
+        Returns:
+            False if the time-out came first.
+        """
+        if self._config.linger == 0:
+            return self.room.wait_empty(timeout)
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            shielded(self._hurry)
+            left = end - time.monotonic()
+            if self.room.wait_empty(max(0.0, min(left, _HURRY))):
+                return True
+            if left <= _HURRY:
+                return False
+
+    def _hurry(self) -> None:
+        for sender in tuple(self._senders.values()):
+            sender.hurry()
+
     def close(self) -> None:
         """Fail what is not stored; later messages fail at once."""
-        cause = LifecycleError("the producer was closed before the message was acknowledged")
-        with self._lock:
-            self._closed = True
-            senders = list(self._senders.values())
-        for sender in senders:
-            sender.close(cause)
+        self._closed = LifecycleError("the producer was closed before the message was acknowledged")
+        for sender in tuple(self._senders.values()):
+            sender.close(self._closed)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _entry(
@@ -169,7 +197,7 @@ class Dispatch:
         message: Message,
         lane: str | None,
         deadline: float,
-        future: Future[SendResult] | SyncResult,
+        future: SendFuture | SyncResult,
     ) -> PendingSend:
         message_id = self._ids.next()
         text = properties_text(message, message_id)
@@ -187,28 +215,14 @@ class Dispatch:
             future=future,
         )
 
-    def _enter(self, entry: PendingSend, *, wait: bool) -> bool:
-        """Count the message in, waiting for room if allowed; False if none was found in time."""
-        if not wait:
-            self.room.enter_anyway()
-            found_room = True
-        else:
-            found_room = self.room.enter(entry.deadline - time.monotonic())
-            if not found_room:
-                self.room.enter_anyway()  # its future leaves the room like any other
-        entry.future.add_done_callback(self.room.leave)
-        return found_room
-
     def _sender(self, queue: MessageQueue) -> QueueSender:
         sender = self._senders.get(queue)
-        if sender is not None:
-            return sender
-        with self._lock:
-            if self._closed:
+        if sender is None:
+            sender = self._senders.setdefault(queue, self._new_sender(queue))
+            if self._closed is not None:  # it may have come too late to be closed
+                sender.close(self._closed)
                 raise LifecycleError("the producer is closed; make a new one")
-            if queue not in self._senders:
-                self._senders[queue] = self._new_sender(queue)
-            return self._senders[queue]
+        return sender
 
     def _new_sender(self, queue: MessageQueue) -> QueueSender:
         config = self._config
@@ -224,6 +238,7 @@ class Dispatch:
             self._client,
             self._executor,
             queue,
+            self.room,
             group=self._group,
             rules=rules,
             send_timeout=config.send_timeout,
@@ -286,8 +301,7 @@ class OrderlyProducer:
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False
-        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
-        self._turns = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
 
     def start(self) -> Self:
         """Make the producer ready to send. Connections are opened when they are needed.
@@ -296,13 +310,21 @@ class OrderlyProducer:
             LifecycleError: started or closed before, or the client has a producer of this group.
         """
         self._client.connections.check_process()
+        starting = Shielded(self._begin)
+        try:
+            starting.result()
+            return self  # noqa: TRY300 - an interruption can come here, too
+        except BaseException:
+            starting.undo(partial(self._close, 0))
+            raise
+
+    def _begin(self) -> None:
         with self._lifecycle:
             if self._started or self._closed:
                 raise LifecycleError("a producer can be started only once; make a new one")
             self._client.start()
             self._client.heartbeat.register_producer(self.group)
             self._started = True
-        return self
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Send what is pending, then end. Idempotent.
@@ -319,13 +341,16 @@ class OrderlyProducer:
         if self._client.connections.foreign:  # a forked child: nothing here is its own
             return
         refuse_in_callback("close")
+        shielded(partial(self._close, timeout))
+
+    def _close(self, timeout: float | None) -> None:
         with self._lifecycle:
             was_started, was_closed = self._started, self._closed
             self._closed = True
         if was_closed:
             return
         if was_started:
-            self._dispatch.room.wait_empty(timeout)
+            self._dispatch.wait_empty(timeout)
         self._dispatch.close()
         if was_started:
             self._client.heartbeat.unregister_producer(self.group)
@@ -343,7 +368,7 @@ class OrderlyProducer:
 
         Cancelling the task does not stop it: pending messages are still sent.
         """
-        await asyncio.to_thread(self.close, timeout)
+        await in_thread_of_its_own(partial(self.close, timeout), "orderly-closing-producer")
 
     async def __aenter__(self) -> Self:
         """Start; it opens no connection, so nothing waits."""
@@ -373,7 +398,8 @@ class OrderlyProducer:
         """
         refuse_in_callback("send")
         dispatch, message = self._running(), self._named(message)
-        return dispatch.accept(message, selector, arg, timeout, SyncResult(), wait=True).result()
+        future = SyncResult(dispatch.room.leave)
+        return dispatch.accept(message, selector, arg, timeout, future).result()
 
     def send_json(
         self,
@@ -439,7 +465,7 @@ class OrderlyProducer:
             LifecycleError: the producer does not run.
         """
         dispatch, message = self._running(), self._named(message)
-        return dispatch.accept(message, selector, arg, timeout, SendFuture(), wait=True)
+        return dispatch.accept(message, selector, arg, timeout, SendFuture(dispatch.room.leave))
 
     async def asend(
         self,
@@ -456,12 +482,22 @@ class OrderlyProducer:
         if it is not in flight yet. Arguments and errors as for `send`.
         """
         dispatch, message = self._running(), self._named(message)
-        async with self._turn():  # fair, so nobody overtakes a task that waits for a route
-            _, lane = dispatch.plan(message, selector, arg)
-            ordered = lane is not None
-            if not dispatch.topics.ready(message.topic, ordered=ordered):
-                await asyncio.to_thread(dispatch.topics.queues, message.topic, ordered=ordered)
-            future = dispatch.accept(message, selector, arg, timeout, SendFuture(), wait=False)
+        _, lane = dispatch.plan(message, selector, arg)
+        ordered, topic = lane is not None, message.topic
+        future = SendFuture(dispatch.room.leave)
+        accept = partial(dispatch.accept, message, selector, arg, timeout, future)
+        turns = self._turns.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+        queues = dispatch.topics.known(topic, ordered=ordered)
+        if queues is not None and topic not in turns:
+            accept(queues=queues)
+        else:
+            # Fair, so nobody overtakes a task that waits. It goes when no task has it any more.
+            async with turns.setdefault(topic, asyncio.Lock()):
+                queues = dispatch.topics.known(topic, ordered=ordered)
+                if queues is None:
+                    find = partial(dispatch.topics.queues, topic, ordered=ordered)
+                    queues = await in_thread_of_its_own(find, "orderly-finding-queues")
+                accept(queues=queues)
         return await asyncio.wrap_future(future)
 
     def send_oneway(self, message: Message) -> None:
@@ -496,10 +532,11 @@ class OrderlyProducer:
         if key is not None and not (isinstance(key, str) or is_int(key)):
             raise ConfigError(f"key must be a str, an int or None, not {type(key).__name__}")
         real = None if topic is None else self._topic(topic)
-        self._running().resume(KEYLESS_LANE if key is None else str(key), real)
+        lane = KEYLESS_LANE if key is None else str(key)
+        shielded(partial(self._running().resume, lane, real))
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until no message is pending.
+        """Wait until no message is pending. What waits for more messages (`linger`) goes out now.
 
         Args:
             timeout: seconds; None: as long as it takes.
@@ -513,7 +550,12 @@ class OrderlyProducer:
         """
         check_timeout("timeout", timeout)
         refuse_in_callback("flush")
-        return self._running().room.wait_empty(timeout)
+        return self._running().wait_empty(timeout)
+
+    async def aflush(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of `flush`
+        """`flush` for an asyncio program: meanwhile the loop goes on. Same arguments and errors."""
+        flush = partial(self.flush, timeout)
+        return await in_thread_of_its_own(flush, "orderly-flushing-producer")
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that selectors get, in counting order. Pins the layout, as a send does.
@@ -540,8 +582,3 @@ class OrderlyProducer:
             return self._dispatch
         state = "is closed; make a new one" if self._closed else "is not started; call start()"
         raise LifecycleError(f"the producer {state} (or use it in a with statement)")
-
-    def _turn(self) -> asyncio.Lock:
-        loop = asyncio.get_running_loop()
-        with self._lifecycle:
-            return self._turns.setdefault(loop, asyncio.Lock())

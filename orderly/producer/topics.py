@@ -18,7 +18,9 @@ from orderly.client.admin import Admin
 from orderly.client.routes import Routes
 from orderly.config import check_topic
 from orderly.errors import ConfigError, OrderlyError, RouteError, TopicNotFound
-from orderly.model import BrokerData, MessageQueue, TopicRoute
+from orderly.foreign_text import shell_word
+from orderly.interruptions import shielded
+from orderly.model import BrokerData, TopicRoute
 from orderly.protocol.topics import MessageType
 from orderly.selectors.choice import Queues
 from orderly.selectors.layout import Layout, check_layout, layout_of, parse_layout, queues_of
@@ -124,13 +126,14 @@ class Topics:
         self._unordered: dict[str, _Seen] = {}
         self._looked_at: dict[str, float] = {}
 
-    def ready(self, topic: str, *, ordered: bool) -> bool:
-        """Whether `queues` would answer at once, without asking a name server."""
-        route = self._routes.cached(topic)
-        seen = self._seen.get(topic)
-        return route is not None and (not ordered or (seen is not None and seen.route is route))
+    def known(self, topic: str, *, ordered: bool) -> Queues | None:
+        """What `queues` would return, if it is known here. Never blocks."""
+        seen = (self._seen if ordered else self._unordered).get(topic)
+        return (
+            seen.queues if seen is not None and seen.route is self._routes.cached(topic) else None
+        )
 
-    def queues(self, topic: str, *, ordered: bool) -> tuple[MessageQueue, ...]:
+    def queues(self, topic: str, *, ordered: bool) -> Queues:
         """The topic's queues in counting order; asks a name server if need be.
 
         Args:
@@ -144,14 +147,15 @@ class Topics:
             TopicNotFound, NameServerUnavailable: there is no route to be had.
             ConfigError: no topic name; or ordered, and the topic is declared to have no order.
         """
-        known = (self._seen if ordered else self._unordered).get(topic)
+        known = self.known(topic, ordered=ordered)
+        return shielded(lambda: self._find(topic, ordered)) if known is None else known
+
+    def _find(self, topic: str, ordered: bool) -> Queues:
         route = self._routes.cached(topic) or self._fetch(topic)
-        if known is not None and known.route is route:
-            return known.queues
         if not ordered:
-            known = self._unordered[topic] = _look_at(route)
-            return known.queues
-        if known is None:
+            seen = self._unordered[topic] = _look_at(route)
+            return seen.queues
+        if topic not in self._seen:
             self._check(route)
         return self._ordered(route).queues
 
@@ -170,9 +174,9 @@ class Topics:
         except TopicNotFound as error:
             raise TopicNotFound(
                 f"no running broker has the topic {topic!r}: check the name, or create it with"
-                f" `orderly topic create {topic}`. The producer does not let the broker create it,"
-                " because the broker would choose the number of queues, and keys keep their order"
-                " only while that number stays the same",
+                f" `orderly topic create {shell_word(topic)}`. The producer does not let the broker"
+                " create it, because the broker would choose the number of queues, and keys keep"
+                " their order only while that number stays the same",
                 code=error.code,
                 remark=error.remark,
                 address=error.address,
@@ -206,7 +210,10 @@ class Topics:
                 layout=str(layout),
             )
         elif before is None and not (self._loose or self._given or route.order_conf):
-            self._log.warning(
+            # One broker is there with all its queues, or not at all; of several one may be away.
+            several = len(layout.brokers) > 1
+            log = self._log.warning if several else self._log.info
+            log(
                 "layout.pinned",
                 topic=route.topic,
                 layout=str(layout),

@@ -13,6 +13,7 @@ an error. A ClassVar `also` holds what is written with a body and never read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
@@ -34,6 +35,7 @@ from orderly.errors import ProtocolError
 from orderly.model import MessageQueue
 from orderly.protocol.ext import is_demanded, wire_name
 from orderly.protocol.java_json import ObjectKeyed, dumps, loads
+from orderly.protocol.moments import milliseconds_of, moment_of
 
 B = TypeVar("B", bound=Hashable)
 D = TypeVar("D")
@@ -238,17 +240,16 @@ def _number(value: Any, what: str) -> float:
     if type(value) not in (int, float):
         raise ProtocolError(f"{what} is not a number: {value!r:.80}")
     try:
-        return float(value)
-    except OverflowError as error:
-        raise ProtocolError(f"{what} is a number out of range: {value!r:.80}") from error
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):  # 1e999, too
+        raise ProtocolError(f"{what} is a number out of range: {value!r:.80}")
+    return number
 
 
 def _seconds(value: Any, what: str) -> float:
-    return _int(value, what) / 1000
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
+    return moment_of(_int(value, what))
 
 
 TEXT = JsonKind(_text)
@@ -257,7 +258,7 @@ NATURAL = JsonKind(_natural)  # at least 0
 QUEUE_COUNT = JsonKind(_queue_count)  # 0 to MAX_QUEUES
 BOOL = JsonKind(_bool)
 NUMBER = JsonKind(_number)  # whole or not
-MILLISECONDS = JsonKind(_seconds, _milliseconds)  # here in seconds
+MILLISECONDS = JsonKind(_seconds, milliseconds_of)  # here in seconds
 OBJECT = JsonKind(lambda value, what: {} if value is None else as_object(value, what))
 LIST = JsonKind(_list)
 

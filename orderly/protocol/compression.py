@@ -50,6 +50,16 @@ def sent_body(message: ReceivedMessage) -> tuple[bytes, int]:
     return smaller, _COMPRESSED | Compression.ZLIB << 8
 
 
+def is_stored_as(sys_flag: int, original: int) -> bool:
+    """Whether these are the flags of what `sent_body` returned for a body that cannot be read.
+
+    Args:
+        sys_flag: as it was stored.
+        original: of the message that was sent once more.
+    """
+    return sys_flag & (_HOW_COMPRESSED | _BATCH) == original & _HOW_COMPRESSED
+
+
 def restored(message: ReceivedMessage, sys_flag: int) -> ReceivedMessage:
     """Return a message that was sent once more by `sent_body`, with the flags it had before.
 

@@ -37,6 +37,8 @@ class RemotingCommand:
         json_ext: `ext` as `render_ext` writes it, if the maker has it ready.
         dropped: bytes of the frame it came in, of which the body was thrown away, as too large; 0:
             the body is here.
+        sent: of a request whose maker asks whether it went out: a list, empty as long as nothing
+            did; see `FrameWriter.write`.
         language: the peer's language; a name or number unknown here is Language.OTHER.
     """
 
@@ -50,6 +52,7 @@ class RemotingCommand:
     version: int = PROTOCOL_VERSION
     json_ext: str | None = field(default=None, compare=False)
     dropped: int = 0
+    sent: list[int] | None = field(default=None, compare=False)
 
     @property
     def is_response(self) -> bool:

@@ -216,6 +216,7 @@ class QueueReport:
         reason: the same for people: classes, places and words of the code, nothing of the message.
         seconds: for how long its handler runs, or for how much longer it waits; None: neither.
         parked: keys of the queue that are set aside.
+        because: why that message is not given up, or not parked, yet; None: nobody said.
     """
 
     why: str
@@ -227,6 +228,7 @@ class QueueReport:
     reason: str | None = None
     seconds: float | None = None
     parked: Natural = 0
+    because: str | None = None
 
 
 def report_texts(reports: Iterable[tuple[MessageQueue, QueueReport]]) -> dict[str, str]:
@@ -258,6 +260,7 @@ def _written(report: QueueReport) -> str:
         failing_for=_rounded(report.failing_for),
         fingerprint=_cut(report.fingerprint, LONGEST),
         reason=_cut(report.reason, LONGEST_REASON),
+        because=_cut(report.because, LONGEST),
         seconds=_rounded(report.seconds),
     )
     return _printable(dumps({"v": VERSION} | known(to_json(bounded))).decode())

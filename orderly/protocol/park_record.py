@@ -1,9 +1,11 @@
 """Messages of a park topic: those set aside of a source queue, and what is to become of them.
 
 A parked message keeps its body, and of its properties those that are harmless to store again; all
-else is in one property, `ORDERLY_PARKED`, as JSON. Commands, their results and tombstones are
-readable lines (see `records`). The tag is a hash of the key or the kind of the record, so that
-a broker filters by it. Anybody can send to the topic, so everything that is read is checked.
+else is in one property, `ORDERLY_PARKED`, as JSON. A seal covers body and properties, but not the
+head of the stored message: so nothing is read from there that JSON says, too. Commands, their
+results and tombstones are readable lines (see `records`). The tag is a hash of the key or the kind
+of the record, so that a broker filters by it. Anybody can send to the topic, so everything that is
+read is checked.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from orderly.protocol import properties as names
 from orderly.protocol.body import (
     INT,
     LIST,
-    MILLISECONDS,
     NATURAL,
     TEXT,
     TEXT_TABLE,
@@ -29,10 +30,11 @@ from orderly.protocol.body import (
     load_object,
     to_json,
 )
-from orderly.protocol.compression import decompress, restored, sent_body
+from orderly.protocol.compression import decompress, is_stored_as, restored, sent_body
 from orderly.protocol.ext import of_queue, to_ext, wire
 from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.java_json import dumps
+from orderly.protocol.moments import milliseconds_of, moment_of
 from orderly.protocol.parked_key import Key, WrittenKey, key_tag
 from orderly.protocol.properties import encode_properties
 from orderly.protocol.record_format import SEAL, Kind, LineFormat, Seal, Unknown
@@ -256,7 +258,6 @@ def _as_read(content: ParkMessage) -> bytes:
 
 
 PARKED = "ORDERLY_PARKED"
-_LAST_MOMENT = 253_402_300_799_999  # milliseconds; the end of the year 9999
 
 # Properties that a broker or a proxy acts upon, or sets itself, are not stored with the parked
 # message. A proxy wants messages with a sharding key and those without in topics of different
@@ -323,13 +324,16 @@ def park_message(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
     Args:
         message: as it was received from its source queue.
         details: why it is parked. Where its own properties leave no room, the texts are left out.
+
+    Raises:
+        ProtocolError: it could not be read back, and so would be lost.
     """
-    whole = _written(message, details)
-    if names.properties_size(whole.properties) <= names.MAX_SENT_PROPERTIES:
-        return whole
-    return _written(
-        message, replace(details, reason="", fingerprint=None, first_error=None, last_error=None)
-    )
+    content = _written(message, details)
+    if names.properties_size(content.properties) > names.MAX_SENT_PROPERTIES:
+        without = replace(details, reason="", fingerprint=None, first_error=None, last_error=None)
+        content = _written(message, without)
+    read_parked(message.changed(properties=content.properties, sys_flag=content.sys_flag))
+    return content
 
 
 def _written(message: ReceivedMessage, details: ParkDetails) -> ParkMessage:
@@ -403,13 +407,14 @@ def _origin_to_json(message: ReceivedMessage) -> dict[str, Any]:
         "offset": message.queue_offset,
         "messageId": message.message_id,
         "offsetId": message.offset_message_id,
-        "bornTime": round(message.born_time * 1000),
-        "storeTime": round(message.store_time * 1000),
+        "bornTime": milliseconds_of(message.born_time),
+        "storeTime": milliseconds_of(message.store_time),
         "bornHost": message.born_host,
         "storeHost": message.store_host,
         "physicalOffset": message.physical_offset,
         "reconsumeTimes": message.reconsume_times,
         "sysFlag": message.sys_flag,
+        "flag": message.flag,
         "tags": message.properties.get(names.TAGS),
     }
 
@@ -426,6 +431,10 @@ def _read_parked(stored: ReceivedMessage, fields: dict[str, Any]) -> Parked:
 
 
 def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessage:
+    sys_flag = INT.at(fields, "sysFlag")
+    unreadable = isinstance(stored, UndecodableMessage)
+    if unreadable and not is_stored_as(stored.sys_flag, sys_flag):
+        raise ProtocolError("a parked message is marked in another way than it was parked")
     original = ReceivedMessage(
         queue=MessageQueue(
             TEXT.at(fields, "topic"), TEXT.at(fields, "broker"), NATURAL.at(fields, "queueId")
@@ -440,8 +449,8 @@ def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessag
         born_host=TEXT.at(fields, "bornHost"),
         store_host=TEXT.at(fields, "storeHost"),
         reconsume_times=INT.at(fields, "reconsumeTimes"),
-        flag=stored.flag,
-        sys_flag=INT.at(fields, "sysFlag"),
+        flag=INT.at(fields, "flag", stored.flag),  # former releases did not write it
+        sys_flag=sys_flag,
         physical_offset=INT.at(fields, "physicalOffset"),
         stored_size=stored.stored_size,
         namespace=stored.namespace,
@@ -453,15 +462,22 @@ def _original(stored: ReceivedMessage, fields: dict[str, Any]) -> ReceivedMessag
 
 def _original_properties(stored: ReceivedMessage, fields: dict[str, Any]) -> dict[str, str]:
     kept = {name: value for name, value in stored.properties.items() if _may_keep(name, value)}
-    held_back = TEXT_TABLE.at(fields, "properties")
+    kept.pop(names.UNIQ_KEY, None)  # not sealed: a broker gives one to what has none
+    own, message_id = TEXT_TABLE.at(fields, "properties"), TEXT.at(fields, "messageId")
+    if message_id != TEXT.at(fields, "offsetId"):
+        own[names.UNIQ_KEY] = message_id
     tags = TEXT.at(fields, "tags", None)
-    return kept | held_back | ({} if tags is None else {names.TAGS: tags})
+    if tags is not None:
+        own[names.TAGS] = tags
+    return kept | own
 
 
 def _read_moment(value: Any, what: str) -> float:
-    """Seconds since the epoch. A producer may send any number: it is kept to what is a time."""
-    return min(max(INT.read(value, what), 0), _LAST_MOMENT) / 1000
+    """Seconds since the epoch. Former releases wrote 2^63, which is no 64-bit number any more."""
+    if type(value) is not int:
+        raise ProtocolError(f"{what} is not a whole number: {value!r:.80}")
+    return moment_of(value)
 
 
-_MOMENT = JsonKind(_read_moment, MILLISECONDS.write)
+_MOMENT = JsonKind(_read_moment, milliseconds_of)
 _Moment = Annotated[float, _MOMENT]

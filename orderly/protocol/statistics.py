@@ -32,6 +32,7 @@ from orderly.protocol.codes import RequestCode
 from orderly.protocol.ext import wire
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.java_json import dumps
+from orderly.protocol.moments import milliseconds_of, moment_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
     if _USUAL_STATS.fullmatch(body):  # thrice as fast, and a scan reads hundreds of them
         return {
             MessageQueue(topic.decode(), broker.decode(), int(queue_id)): TopicOffset(
-                int(minimum), int(maximum), int(updated) / 1000
+                int(minimum), int(maximum), moment_of(int(updated))
             )
             for broker, queue_id, topic, updated, maximum, minimum in _USUAL_ROW.findall(body)
         }
@@ -179,7 +180,7 @@ class TimeSpan:
 
 def _moment(value: Any, what: str) -> float | None:
     ms = -1 if value is None else INT.read(value, what)
-    return ms / 1000 if ms >= 0 else None
+    return moment_of(ms) if ms >= 0 else None
 
 
 def _delay(value: Any, what: str) -> float | None:
@@ -188,7 +189,7 @@ def _delay(value: Any, what: str) -> float | None:
 
 
 def _ms(seconds: float | None) -> int:
-    return -1 if seconds is None else round(seconds * 1000)
+    return -1 if seconds is None else milliseconds_of(seconds)
 
 
 _Moment = Annotated[float | None, JsonKind(_moment, _ms)]

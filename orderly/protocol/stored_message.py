@@ -19,6 +19,7 @@ from zlib import crc32
 from orderly.errors import ProtocolError
 from orderly.model import MessageQueue, ReceivedMessage, Rest, UndecodableMessage
 from orderly.protocol.compression import decompress
+from orderly.protocol.moments import milliseconds_of, moment_of
 from orderly.protocol.properties import (
     INNER_NUM,
     UNIQ_KEY,
@@ -30,6 +31,7 @@ from orderly.protocol.send import BatchMember, decode_batch
 
 MAX_BODY = 64 * 1024 * 1024  # bytes, decompressed
 MAX_MESSAGES = 65536  # in one pull, members of inner batches included
+MOST_TRIES = 1_000_000  # that a sender can claim of its message; backoffs and brokers count on
 
 # Bytes of memory beyond what was sent, measured on CPython and rounded up.
 _PER_MESSAGE = 2048  # the usual properties included
@@ -86,8 +88,8 @@ class _Head:
         ) = self.whole.unpack(data)  # fmt: skip
         return (
             f"{store_host.hex().upper()}{offset & 0xFFFFFFFFFFFFFFFF:016X}",
-            born_time / 1000,
-            store_time / 1000,
+            moment_of(born_time),
+            moment_of(store_time),
             host_to_text(born_host),
             host_to_text(store_host),
             flag,
@@ -283,6 +285,8 @@ class _Pull:
                 f"the stored message at byte {at} of {len(data)} announces {size} bytes; its"
                 f" parts take {end - at}"
             )
+        if not 0 <= reconsume_times <= MOST_TRIES:
+            reconsume_times = min(max(reconsume_times, 0), MOST_TRIES)
         body = data[body_at:body_end]
         if crc32(body) & 0x7FFFFFFF != checksum:
             raise ProtocolError(
@@ -437,9 +441,9 @@ def encode_stored_message(message: ReceivedMessage, *, magic: int = MAGIC_V1) ->
             message.queue_offset,
             message.physical_offset,
             message.sys_flag & ~_HOSTS_V6 | bits,
-            round(message.born_time * 1000),
+            milliseconds_of(message.born_time),
             born_host,
-            round(message.store_time * 1000),
+            milliseconds_of(message.store_time),
             store_host,
             message.reconsume_times,
             0,

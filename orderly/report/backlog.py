@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from heapq import nlargest, nsmallest
 from itertools import groupby, islice
 from typing import Any, TypeVar
 
+from orderly.foreign_text import shell_word
 from orderly.monitoring.backlog.advice import in_one_line, next_steps, parked_steps
 from orderly.monitoring.backlog.evaluate import Point, add_up, total
 from orderly.monitoring.backlog.reading import BrokerReading
@@ -273,7 +273,7 @@ def troubles(group: GroupStatus) -> Iterator[Trouble]:
             plural(group.dead.messages, "dead letter"),
             [f"stored in {DEAD_PREFIX}{group.group}"],
             "Look at them, fix the cause, send them again:"
-            f" orderly dlq list {shlex.quote(group.group)}",
+            f" orderly dlq list {shell_word(group.group)}",
         )
     if group.findings:
         yield Trouble(Verdict.WARNING, "ODD", "the group as a whole", group.findings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from orderly.monitoring import texts
 
@@ -36,7 +35,7 @@ def share(value: float) -> str:
 
 def clock(seconds: float) -> str:
     """Seconds since the epoch as a date and a time of day in UTC, ISO 8601."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return texts.iso_time(seconds, "seconds")
 
 
 def axis_times(times: Sequence[float]) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orderly.compiled import MARKER
+from orderly.durable_file import FOR_ALL, replacing
 from orderly.errors import ConfigError
 from orderly.extras import install
 
@@ -66,8 +67,9 @@ def write_bundle(directory: Path) -> tuple[Path, Path]:
     archive, script = directory / ZIP, directory / SCRIPT
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        archive.write_bytes(packed)
-        script.write_text(ENTRY, "utf-8")
+        for path, content in ((archive, packed), (script, ENTRY.encode())):
+            with replacing(path, FOR_ALL) as file:
+                file.write(content)
     except OSError as error:
         raise ConfigError(f"cannot write to {directory}: {error.strerror}") from error
     return archive, script

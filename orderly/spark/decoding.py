@@ -22,8 +22,15 @@ import pyarrow.compute as pc
 
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
+from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, milliseconds_of
 from orderly.protocol.properties import KEYS, SHARDING_KEY, TAGS, UNIQ_KEY
-from orderly.protocol.stored_message import MAGIC_V1, SysFlag, decode_messages, queue_offset_at
+from orderly.protocol.stored_message import (
+    MAGIC_V1,
+    MOST_TRIES,
+    SysFlag,
+    decode_messages,
+    queue_offset_at,
+)
 from orderly.spark.columns import COLUMNS, arrow_schema
 
 
@@ -576,10 +583,14 @@ def _field_column(field: str) -> Callable[[Bulk], pa.Array]:
 def _time_column(field: str) -> Callable[[Bulk], pa.Array]:
     def column(bulk: Bulk) -> pa.Array:
         milliseconds = bulk.messages.heads[field].astype(np.int64)
-        moments = np.clip(milliseconds, FIRST_TIME, LAST_TIME) * 1000
+        moments = np.clip(milliseconds, FIRST_MOMENT, LAST_MOMENT) * 1000
         return pa.array(moments).view(COLUMNS["born_ts"].arrow)
 
     return column
+
+
+def _tries_column(bulk: Bulk) -> pa.Array:
+    return pa.array(np.clip(bulk.messages.heads["reconsume_times"].astype(np.int32), 0, MOST_TRIES))
 
 
 def _flags_column(bulk: Bulk) -> pa.Array:
@@ -604,7 +615,7 @@ _COLUMNS: dict[str, Callable[[Bulk], pa.Array]] = {
     "seq": Bulk.number,
     "born_ts": _time_column("born_time"),
     "store_ts": _time_column("store_time"),
-    "reconsume_times": _field_column("reconsume_times"),
+    "reconsume_times": _tries_column,
     "sys_flag": _flags_column,
     "store_size": _field_column("size"),
     "commitlog_offset": _field_column("physical_offset"),
@@ -617,10 +628,6 @@ _COLUMNS: dict[str, Callable[[Bulk], pa.Array]] = {
 # Right for every message, and slow. What is decoded in bulk is held to this; what cannot be, comes
 # here.
 
-
-# The first and the last moment of Spark's and Python's calendars, in milliseconds since the epoch:
-# a sender may claim any 64-bit number.
-FIRST_TIME, LAST_TIME = -62_135_596_800_000, 253_402_300_799_999
 
 _NUMBER = re.compile(r"(-?)0*([0-9]{1,19})")  # as many digits as the largest 64-bit number has
 _INT64 = range(-(2**63), 2**63)
@@ -657,7 +664,7 @@ def number_in(text: str | None) -> int | None:
 
 
 def _microseconds(seconds: float) -> int:
-    return min(max(round(seconds * 1000), FIRST_TIME), LAST_TIME) * 1000
+    return milliseconds_of(seconds) * 1000
 
 
 # A message knows its topic and queue, too; those asked are what a range of offsets counts in.

@@ -116,8 +116,17 @@ def offsets_at(client: Client, position: Position, spans: OffsetSpans) -> dict[M
     if isinstance(position, TimePosition):
         found = offsets_since(client, spans, position.millis)
         return {queue: within(at, spans[queue]) for queue, at in found.items()}
-    answers = _ask_of_queues(client, spans, lambda queue: one_committed(position.group, queue))
-    return committed(position, answers, spans)
+
+    def of_queues(queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return _ask_of_queues(client, queues, lambda queue: one_committed(position.group, queue))
+
+    answers = of_queues(spans)
+    known = known_in(answers)
+    # Of topics that are read in part, the other queues: they may know the group.
+    unknown = {queue.topic for queue in spans} - known
+    whole = [q for topic in unknown for q in client.routes.get(topic).read_queues()]
+    known |= known_in(of_queues(queue for queue in whole if queue not in spans))
+    return committed(position, answers, spans, known)
 
 
 def offsets_since(
@@ -232,8 +241,16 @@ def at_edge(edge: Edge, span: OffsetSpan) -> int:
     return span.low if edge is Edge.EARLIEST else span.high
 
 
+def known_in(answers: Mapping[MessageQueue, int | None]) -> set[str]:
+    """The topics in which a group is known: in one of the queues it has committed something."""
+    return {queue.topic for queue, at in answers.items() if at is not None}
+
+
 def committed(
-    position: GroupPosition, answers: Mapping[MessageQueue, int | None], spans: OffsetSpans
+    position: GroupPosition,
+    answers: Mapping[MessageQueue, int | None],
+    spans: OffsetSpans,
+    known: Collection[str],
 ) -> dict[MessageQueue, int]:
     """Where a group is in each queue.
 
@@ -244,14 +261,14 @@ def committed(
         position: the group's.
         answers: what it has committed in each queue; None: nothing.
         spans: of the same queues.
+        known: topics in which it has committed something, in these queues or in others.
 
     Raises:
         ConfigError: it has committed nothing in a topic with messages, and `position` does not say
             what that means.
     """
-    known = {queue.topic for queue, at in answers.items() if at is not None}
     filled = {queue.topic for queue, span in spans.items() if span.high > span.low}
-    unknown = filled - known
+    unknown = filled.difference(known)
     if unknown and position.unknown is None:
         raise ConfigError(
             f"group {position.group!r} has committed nothing in {', '.join(sorted(unknown))}:"

@@ -181,7 +181,8 @@ SOURCE_OPTIONS: tuple[Option, ...] = (
         "startingOffsets",
         as_start,
         "batch: `earliest`; stream: `latest`",
-        "where to begin: `earliest`, `latest`, `group:NAME` (that group's committed offsets), or"
+        "where to begin: `earliest`, `latest`, `group:NAME` (that group's committed offsets; the"
+        " oldest message of a queue in which it has committed nothing), or"
         ' `{"topic": {"broker": {"0": 123}}}` with -2 for the oldest message and -1 for the end.'
         " A queue that is not named begins with its oldest message. A stream that has a checkpoint"
         " continues from the checkpoint instead",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from orderly.durable_file import hold
 from orderly.errors import EmbeddedBrokerError
+from orderly.foreign_text import shell_word
 from orderly.testing.daemon_state import (
     DEFAULT,
     Daemon,
@@ -106,7 +107,8 @@ def _taken(port: int) -> str:
         return f"port {port} on 127.0.0.1 is taken by another program; give another --port"
     return (
         f"port {port} is taken by the local broker {owner.name!r}, started in"
-        f" {owner.started_in}; give another --port, or `orderly broker stop --name {owner.name}`"
+        f" {owner.started_in}; give another --port, or"
+        f" `orderly broker stop --name {shell_word(owner.name)}`"
     )
 
 

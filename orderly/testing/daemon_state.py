@@ -1,16 +1,18 @@
 """What is written down of the brokers of `orderly broker start`: where each runs, its last ports.
 
 Each has a name, and in the cache a folder of its own: its state, its ports, its data. Cheap to
-import: every command without a name server looks here. A file left behind by a killed process, or a
-process id that now belongs to another program, counts as "not running".
+import: every command without a name server looks here, and `stop` sends a signal to the process
+that it finds here. So a file left behind by a killed process, a process id of another program, and
+a file of another user's all count as "not running".
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from orderly.errors import EmbeddedBrokerError
 from orderly.testing.cache import cache_folder
 
 DEFAULT = "default"  # the broker that commands without a name server use
+_COMMAND = " broker start "  # of the process that runs it
+_FIRST = 2  # process ids from there on are of one process, and not the system's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,28 @@ def find_all() -> Iterator[Daemon]:
 def find(name: str = DEFAULT) -> Daemon | None:
     """Return the daemon of that name, if it runs; else None."""
     try:
-        daemon = Daemon(**json.loads(state_file(name).read_text()))
+        daemon = _read(state_file(name))
     except (OSError, ValueError, TypeError, EmbeddedBrokerError):  # none, or not ours to read
         return None
-    return daemon if birth_of(daemon.pid) == daemon.birth else None
+    same = birth_of(daemon.pid) == daemon.birth
+    return daemon if same and _COMMAND in command_of(daemon.pid) else None
+
+
+def _read(path: Path) -> Daemon:
+    with path.open() as file:
+        if os.fstat(file.fileno()).st_uid != os.geteuid():
+            raise ValueError("it is another user's")
+        daemon = Daemon(**json.load(file))
+    pid, properties, *texts = daemon.pid, daemon.properties, *_texts_of(daemon)
+    if type(pid) is not int or pid < _FIRST or not isinstance(properties, dict):
+        raise ValueError("0 and negative numbers mean many processes, 1 is the system's own")
+    if not (daemon.birth and all(isinstance(text, str) for text in texts)):
+        raise ValueError("not the state of a broker")
+    return daemon
+
+
+def _texts_of(daemon: Daemon) -> Iterator[object]:
+    return (getattr(daemon, each.name) for each in fields(Daemon) if each.type == "str")
 
 
 def write(daemon: Daemon) -> None:
@@ -90,17 +112,28 @@ def last_ports(name: str) -> tuple[int, int]:
 
 def birth_of(pid: int) -> str | None:
     """When a process began, in the system's form; None if there is no such one."""
-    stat = Path(f"/proc/{pid}/stat")
-    if stat.parent.parent.joinpath("self").exists():
+    if Path("/proc/self").exists():
         with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            return None if fields[0] == "Z" else fields[19]  # a zombie has ended
+            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            return None if stat[0] == "Z" else stat[19]  # a zombie has ended
         return None
+    return _of_process(pid, "lstart") or None
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, its words with a blank between; "" if there is no such one."""
+    if Path("/proc/self").exists():
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("latin-1")
+        return ""
+    return _of_process(pid, "command")
+
+
+def _of_process(pid: int, what: str) -> str:
     import subprocess  # noqa: PLC0415  only where there is no /proc
 
-    command = ["ps", "-o", "lstart=", "-p", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    return done.stdout.strip() or None
+    command = ["ps", "-o", f"{what}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
 
 
 def _ports_file(name: str) -> Path:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from orderly.config.arguments import check_kind, check_seconds
-from orderly.errors import OrderlyError
+from orderly.errors import ConfigError, OrderlyError
 from orderly.namespace import is_retry_topic
 
 if TYPE_CHECKING:
@@ -33,13 +34,16 @@ def run_until_drained(consumer: OrderlyConsumer, timeout: float = 30.0) -> None:
     In an asyncio test: `await asyncio.to_thread(run_until_drained, consumer)`.
 
     Args:
-        consumer: subscribed. Use `consume_from="first"`, or it passes over messages sent before.
+        consumer: subscribed. Use `consume_from="first"`: with "last" a new group would pass over
+            the messages sent before, which is refused.
         timeout: seconds.
 
     Raises:
         NotDrained: messages are left after `timeout`.
         OrderlyError: as `start`, or a broker refused a request.
-        ConfigError: not a consumer, or not a number of seconds above 0.
+        ConfigError: not a consumer, or not a number of seconds above 0. Or the consumer is not
+            started yet, and would begin behind all that is stored: it is closed then, and the group
+            has no offset.
     """
     from orderly.consumer import OrderlyConsumer  # noqa: PLC0415  pytest loads this package
 
@@ -48,8 +52,48 @@ def run_until_drained(consumer: OrderlyConsumer, timeout: float = 30.0) -> None:
     if consumer.state != "created":
         _wait(consumer, end, timeout)
         return
+    try:
+        _refuse_to_pass_over(consumer)
+    except OrderlyError:
+        consumer.close()
+        raise
     with consumer:
         _wait(consumer, end, timeout)
+
+
+def _refuse_to_pass_over(consumer: OrderlyConsumer) -> None:
+    """Raise ConfigError if all that is stored in a topic would be left out, and "drained" be true.
+
+    So begins a group that has no offset in the topic yet, with consume_from="last".
+    """
+    session, brokers = consumer._session, consumer._client.brokers  # noqa: SLF001 - one of ours
+    if session.consume_from != "last":
+        return
+    for topic, queues in _queues(consumer).items():
+        stored = sum(brokers.max_offset(queue) - brokers.min_offset(queue) for queue in queues)
+        if stored and all(_committed(consumer, queue) is None for queue in queues):
+            raise ConfigError(
+                f"group {session.group} is new in topic {topic}, and with consume_from='last' it"
+                f" would pass over the {stored} messages that are stored there: pass"
+                " ConsumerConfig(consume_from='first')"
+            )
+
+
+def _queues(consumer: OrderlyConsumer) -> dict[str, tuple[MessageQueue, ...]]:
+    """By subscribed topic, those that can be read."""
+    topics = [t for t in consumer._session.subscriptions if not is_retry_topic(t)]  # noqa: SLF001
+    routes = consumer._client.routes  # noqa: SLF001
+    return {topic: routes.get(topic).read_queues() for topic in topics}
+
+
+def _committed(consumer: OrderlyConsumer, queue: MessageQueue) -> int | None:
+    """The offset that a start would find."""
+    offsets = consumer._lifecycle.offsets  # noqa: SLF001 - one of ours
+    if offsets is None:
+        return consumer._client.brokers.query_offset(consumer._session.group, queue)  # noqa: SLF001
+    with closing(offsets):
+        offsets.open()
+        return offsets.get(queue)
 
 
 def _wait(consumer: OrderlyConsumer, end: float, timeout: float) -> None:
@@ -68,8 +112,7 @@ def _left(consumer: OrderlyConsumer) -> list[MessageQueue]:
     the last message of one queue, and sent another to a queue whose end was read already.
     """
     session, client = consumer._session, consumer._client  # noqa: SLF001 - one of ours
-    topics = [topic for topic in session.subscriptions if not is_retry_topic(topic)]
-    queues = [queue for topic in topics for queue in client.routes.get(topic).read_queues()]
+    queues = [queue for of_topic in _queues(consumer).values() for queue in of_topic]
     ends = {queue: client.brokers.max_offset(queue) for queue in queues}
     here = {queue.queue: queue.offset for queue in consumer.health().queues}
     found = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -12,7 +11,7 @@ from typing import Self
 from orderly.client import Client
 from orderly.config import ClientConfig
 from orderly.config.arguments import check_named_texts, check_port, check_text
-from orderly.errors import EmbeddedBrokerError, LifecycleError
+from orderly.errors import LifecycleError
 from orderly.testing import settings
 from orderly.testing.jars import Progress
 from orderly.testing.ports import usable_port
@@ -20,24 +19,6 @@ from orderly.testing.readiness import START_TIMEOUT, BrokerStartFailed
 from orderly.testing.site import LocalServer, Site
 
 _POLL = 0.1
-
-# The proxy has no setting for the address it listens at: 0.0.0.0 for both protocols. So two of its
-# classes come first in its class path with a few bytes changed: a text, and which method of gRPC's
-# server is called at the start ("shutdown" in place of "start").
-_ON_LOOPBACK = (
-    (
-        "rocketmq-remoting",
-        "org/apache/rocketmq/remoting/netty/NettyServerConfig.class",
-        b"\x01\x00\x070.0.0.0",
-        b"\x01\x00\x09127.0.0.1",
-    ),
-    (
-        "rocketmq-proxy",
-        "org/apache/rocketmq/proxy/grpc/GrpcServer.class",
-        b"\x0c\x00\x34\x00\x66",
-        b"\x0c\x00\x36\x00\x66",
-    ),
-)
 
 
 class EmbeddedProxy:
@@ -146,7 +127,6 @@ class EmbeddedProxy:
 
     def _build(self) -> None:
         self._port = usable_port("proxy", self._wanted)
-        _keep_on_loopback(self._site)
         own = settings.proxy_properties(self._port, self._namesrv, self._extra)
         self._server = self._site.add("proxy", settings.PROXY, own)
         self._wait_ready()
@@ -167,18 +147,3 @@ class EmbeddedProxy:
         if self._server is None:
             raise LifecycleError("the embedded proxy is not started")
         return self._server
-
-
-def _keep_on_loopback(site: Site) -> None:
-    """Put the changed classes where the JVM looks first."""
-    for jar, name, before, after in _ON_LOOPBACK:
-        path = next(path for path in site.jars if path.name.startswith(f"{jar}-5"))
-        with zipfile.ZipFile(path) as archive:
-            content = archive.read(name)
-        if content.count(before) != 1:
-            raise EmbeddedBrokerError(
-                f"{path.name} is not the release that can be kept on loopback"
-            )
-        target = site.directory / "conf" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.replace(before, after))

@@ -26,6 +26,7 @@ from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.testing import settings
 from orderly.testing.jars import Progress, fetch_jars, listed_jars
 from orderly.testing.java import find_java
+from orderly.testing.loopback import changed_classes
 from orderly.testing.ports import on_free_ports
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -43,6 +44,10 @@ _PASSING = (
     # each other's members, as on a busy machine.
     "create system broadcast topic",
 )
+# What a machine lacks that a server needs, by the same.
+_LACKS = {
+    "org.rocksdb.NativeLibraryLoader": "the C++ library libstdc++ (Debian: apt install libstdc++6)",
+}
 
 
 class ServerProcess:
@@ -197,7 +202,8 @@ class LocalServer:
         if self._starts < _STARTS and any(reason in end for reason in _PASSING):
             self._again()
             return None
-        return f"{self.name} ended at its start"
+        lacks = [what for sign, what in _LACKS.items() if sign in end]
+        return f"{self.name} ended at its start" + "".join(f": it needs {it}" for it in lacks)
 
     def restart(self, jars: Path | None = None) -> None:
         """End it if it runs, and start it with its settings and data; does not wait for it.
@@ -342,6 +348,9 @@ class Site:
         (conf / f"{role}.conf").write_text(settings.as_text(properties, main=main))
 
         def command(jars: Sequence[Path]) -> list[str]:
+            for file, content in changed_classes(main, jars).items():
+                (conf / file).parent.mkdir(parents=True, exist_ok=True)
+                (conf / file).write_bytes(content)
             return settings.java_command(self._java, main, jars, home, self._java_options)
 
         server = LocalServer(name, command, self.jars, home, home / f"{role}.out")

@@ -122,25 +122,3 @@ def test_a_handler_is_waited_for_all_the_same(start, leave, client_of_test, grou
     for queue, offset in running.items():
         assert client_of_test.brokers.query_offset(group, queue) == offset + 1
     assert client_of_test.brokers.lock_queues(group, THERE, list(running)) == set(running)
-
-
-def test_whoever_closes_next_goes_on_with_a_close_that_was_interrupted(
-    start, monkeypatch, client_of_test, group
-):
-    member, results = start(lambda *_: Ack(), "queue")
-    wind_down, calls = member._runtime.wind_down, []
-
-    def interrupted(seconds):
-        calls.append(seconds)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return wind_down(seconds)
-
-    monkeypatch.setattr(member._runtime, "wind_down", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        member.close()
-    assert member.state == "closing"
-    member.close()
-    assert member.state == "closed"
-    queues = [result.queue for result in results if result.queue.broker_name == THERE]
-    assert client_of_test.brokers.lock_queues(group, THERE, queues) == set(queues)

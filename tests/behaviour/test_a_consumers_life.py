@@ -1,13 +1,14 @@
 """A consumer is started once and closed for good; a process may have several, one after another."""
 
+import asyncio
 import contextlib
 import threading
 
 import pytest
 
 from orderly import ConsumerConfig, ConsumeResult
-from orderly.errors import LifecycleError
-from tests.support.consuming import Recorder, send_numbers
+from orderly.errors import LifecycleError, TopicNotFound
+from tests.support.consuming import Recorder, send_numbers, unique
 from tests.support.waiting import eventually, patient_consumer
 
 KEYS = [f"k{i}" for i in range(8)]
@@ -37,6 +38,33 @@ def test_it_starts_once(make, topic):
         consumer.start()
     with pytest.raises(LifecycleError, match="is closed"):
         consumer.subscribe(topic)
+
+
+def test_nobody_waits_for_one_that_is_not_started(make, topic):
+    consumer = make()
+    for seconds in (None, 0, 5):
+        with pytest.raises(LifecycleError, match="is not started, so it consumes nothing"):
+            consumer.wait(seconds)
+    consumer.close()
+    assert consumer.wait()
+
+
+def test_nobody_waits_for_one_whose_start_failed(make):
+    with contextlib.closing(make().subscribe(unique("nowhere"))) as consumer:
+        with pytest.raises(TopicNotFound):
+            consumer.start()
+        with pytest.raises(LifecycleError, match="is failed; make a new one"):
+            consumer.wait()
+
+
+def test_a_wait_that_would_stop_an_event_loop_is_refused(make, closing):
+    consumer = closing(make())
+
+    async def program():
+        with pytest.raises(LifecycleError, match=r"await consumer\.run"):
+            consumer.wait()
+
+    asyncio.run(program())
 
 
 def test_closing_ends_its_threads_its_membership_and_whoever_waits(make, client, group):

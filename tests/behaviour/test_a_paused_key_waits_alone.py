@@ -1,9 +1,11 @@
 """`pause_key`: its messages wait in order and untried, the others go on, also over a rebalance."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.errors import ConfigError
+from orderly.ordering import owned_queue
 from orderly.ordering.explain import Why
 from orderly.ordering.explain_keys import KeyWhy
 from tests.support.consuming import send_numbers
@@ -93,6 +95,71 @@ def test_a_call_that_runs_ends_and_no_other_begins(producer, topic, start_member
     eventually(lambda: why_of(member, "a") is KeyWhy.PAUSED)
     member.resume_key("a")
     eventually(lambda: running == [0, 1], within=30)
+
+
+@pytest.fixture
+def many_paused(orderly_topic, producer, start_member, monkeypatch):
+    """Start a member with 60 paused keys, of which all messages come first; (member, seen).
+
+    A queue may leave 20 keys with something unfinished, as else 20,000.
+    """
+
+    def start(room):
+        monkeypatch.setattr(owned_queue, "MAX_KEYS", 20)
+        monkeypatch.setattr(owned_queue, "MAX_DEFERRED", 20)
+        monkeypatch.setattr(owned_queue, "MAX_PAUSED", room)
+        one_queue = orderly_topic(queues=1)
+        member, seen = start_member(order="key", pull_batch=8, commit_interval=0.3)
+        for key in PAUSED:
+            member.pause_key(key)
+        send_numbers(producer, one_queue, PAUSED, 1)
+        send_numbers(producer, one_queue, ["free"], 3)
+        member.subscribe(one_queue)
+        return member, seen, one_queue
+
+    return start
+
+
+def explained(member, topic):
+    return next((e for e in member.explain() if e.queue.topic == topic), None)
+
+
+PAUSED = [f"paused-{number}" for number in range(60)]
+
+
+def test_many_of_them_take_no_room_of_the_others(many_paused):
+    member, seen, topic = many_paused(1000)
+    eventually(lambda: seen.numbers("free") == [0, 1, 2], within=30)
+    assert member.health().ready
+    eventually(lambda: explained(member, topic).why is Why.KEYS_PAUSED)
+    for key in PAUSED:
+        member.resume_key(key)
+    eventually(lambda: all(seen.numbers(key) == [0] for key in PAUSED), within=30)
+
+
+def test_where_they_are_too_many_the_queue_stops_and_says_so(many_paused):
+    """Memory is bounded. It is said by `explain`, by `health`, and by an event."""
+    with capture_logs() as logs:
+        member, seen, topic = many_paused(30)
+        eventually(lambda: limited(member), within=30)
+        eventually(lambda: [e for e in logs if e["event"] == "queue.span_reached"], within=30)
+    (event,) = [e for e in logs if e["event"] == "queue.span_reached"]
+    explanation = explained(member, topic)
+    (reason,) = limited(member)
+    assert not member.health().ready
+    for said in (event["limit"], str(explanation), reason):
+        assert "unfinished messages are of keys that the program paused" in said
+    assert "resume" in event["hint"]
+    assert (explanation.why, explanation.flow_controlled) == (Why.SPAN_END, True)
+    assert seen.numbers("free") == []
+    for key in PAUSED[:50]:
+        member.resume_key(key)
+    eventually(lambda: seen.numbers("free") == [0, 1, 2], within=30)
+    eventually(lambda: member.health().ready)
+
+
+def limited(member):
+    return [reason for reason in member.health().reasons if "nothing more is pulled" in reason]
 
 
 def test_by_queue_there_is_no_key_to_pause(start_member):

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from orderly import Ack, Message
+from orderly import Ack, Message, Park
+from orderly.consumer.handler_caller import Caller, Mode
+from orderly.monitoring.parked import ParkedMessages
 from orderly.ordering.explain import Why
 from orderly.ordering.explain_keys import KeyWhy
 from orderly.ordering.rate import AT_ONCE
@@ -22,17 +24,15 @@ ROUNDING = 1e-6  # seconds
 class Starts:
     """When which message began; as a plain handler or a coroutine.
 
-    With a `member`: when it was taken for its call. A machine that stands still lets that begin
-    late, and the next one in its time.
+    `begun` has when the calls with a key began, by the consumer's own clock. A machine that stands
+    still lets the handler see that late, and the next one in its time.
     """
 
-    member = None
-
     def __init__(self):
-        self.calls, self._lock = [], threading.Lock()
+        self.calls, self.begun, self._lock = [], {}, threading.Lock()
 
     def plain(self, messages, context):
-        at = time.monotonic() if self.member is None else taken_at(self.member, context.key)
+        at = time.monotonic()
         with self._lock:
             self.calls += [(at, m.sharding_key, int(m.body)) for m in messages]
         return Ack()
@@ -47,19 +47,27 @@ class Starts:
         return [number for _, of, number in self.calls if of == key]
 
 
-def taken_at(member, key):
-    lanes = (held.owned.messages.lane_of(key) for held in member._session.held())
-    return next(lane.since for lane in lanes if lane is not None)
-
-
 @pytest.fixture
-def starts():
-    return Starts()
+def starts(monkeypatch):
+    found, begin = Starts(), Caller.begin
+
+    def noted(self, held, batch, key=None, mode=Mode.LIVE):
+        called = begin(self, held, batch, key, mode)
+        found.begun.setdefault(key, []).append(called.at)
+        return called
+
+    monkeypatch.setattr(Caller, "begin", noted)
+    return found
 
 
 @pytest.fixture(params=["plain", "coroutine"])
 def act(request, starts):
     return getattr(starts, request.param)
+
+
+@pytest.fixture
+def operator(client, group, topic, parks):
+    return ParkedMessages(client, group, topic)
 
 
 def all_came(starts):
@@ -84,16 +92,35 @@ def test_of_a_consumer(act, starts, order, batch_size, producer, topic, start_me
 
 def test_of_a_key(act, starts, producer, topic, start_member):
     member, _ = start_member(act, order="key", max_rate_per_key=5.0)
-    starts.member = member
     send_numbers(producer, topic, KEYS, COUNT)
     eventually(lambda: KeyWhy.RATE_LIMITED in {e.why for e in member.explain_keys()}, within=30)
     assert member.health().ready, "it is no failure"
     eventually(all_came(starts), within=30)
     for key in KEYS:
-        times = starts.times(key)
-        assert min(b - a for a, b in itertools.pairwise(times)) >= 0.2 - ROUNDING
+        assert len(starts.begun[key]) == COUNT
+        assert min(b - a for a, b in itertools.pairwise(starts.begun[key])) >= 0.2 - ROUNDING
     spans = [starts.times(key) for key in KEYS]
     assert max(s[0] for s in spans) < min(s[-1] for s in spans), "side by side"
+
+
+def test_of_a_key_that_is_released(starts, operator, producer, topic, start_member):
+    """Before its first message, between the parked ones, and before what comes next."""
+    bad = threading.Event()
+    bad.set()
+
+    def act(messages, context):
+        starts.plain(messages, context)
+        return Park("no such account") if bad.is_set() else Ack()
+
+    start_member(act, order="key", max_rate_per_key=2.0)
+    send_numbers(producer, topic, ["a"], 3)
+    eventually(lambda: [key.messages for key in operator.list().keys] == [3], within=30)
+    bad.clear()
+    (outcome,) = operator.release("a")
+    send_numbers(producer, topic, ["a"], 1, first=3)
+    assert outcome.settled == 3
+    eventually(lambda: starts.numbers("a") == [0, 0, 1, 2, 3], within=30)
+    assert min(b - a for a, b in itertools.pairwise(starts.begun["a"])) >= 0.5 - ROUNDING
 
 
 def test_a_key_that_comes_in_single_messages_keeps_its_rate(starts, producer, topic, start_member):

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly import Ack, ConsumeResult, DeadLetter, Fail, Park, Suspend
-from orderly.consumer import park_commands
+from orderly.consumer import replay
 from orderly.protocol.park_record import Result
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
@@ -70,7 +70,7 @@ def parked_key(producer, topic, start_group, parks):
 def test_live_traffic_waits_behind_what_is_replayed(
     kind, parked_key, producer, topic, parks, monkeypatch
 ):
-    monkeypatch.setattr(park_commands, "SLICE", 0.1)
+    monkeypatch.setattr(replay, "SLICE", 0.1)
     account, members, queue, offsets = parked_key(kind(seconds=0.002), count=130)
     account.mended = True
     account.may_begin.clear()

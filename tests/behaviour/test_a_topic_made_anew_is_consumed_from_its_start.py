@@ -62,6 +62,23 @@ def test_each_message_of_the_new_topic_comes(
     assert all("former=" in message and "start=0" in message for message in told)
 
 
+@pytest.mark.parametrize("count", [4, 3 * OLD], ids=["shorter", "longer"])
+def test_each_message_comes_also_if_all_of_the_old_topic_was_filtered_out(
+    count, order, producer, topic, client, group, start_group, caplog
+):
+    """Nothing of it was ever pulled, so nothing that was pulled can show that it is gone."""
+    members = start_group(tags="paid", order=order, commit_interval=0.5)
+    send_numbers(producer, topic, KEYS, OLD, tags="open")
+    await_visible(client)
+    eventually(lambda: committed(client, group, topic), within=20)
+    make_anew(client, topic)
+    send_numbers(producer, topic, KEYS, count, first=100, tags="paid")
+    new, seen = list(range(100, 100 + count)), members.seen
+    eventually(lambda: all(set(new) <= set(seen.numbers(key)) for key in KEYS), within=ANEW)
+    eventually(lambda: committed(client, group, topic), within=20)
+    assert any("topic.recreated" in r.message for r in caplog.records)
+
+
 def test_what_is_in_hand_meanwhile_moves_no_offset_of_the_new_topic(
     order, producer, topic, client, group, start_group
 ):

@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly import Ack, ConsumerConfig, Fail, Park
+from orderly.monitoring.parked import ParkedMessages
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually, patient_consumer
 
@@ -50,9 +51,13 @@ def _counted(consumer):
     return sum(key.messages for keys in consumer.parked().values() for key in keys)
 
 
-def test_a_dropped_key_goes_on_with_what_comes_next(parked_key, producer, topic, parks):
+def test_a_dropped_key_goes_on_with_what_comes_next(
+    parked_key, producer, topic, parks, client, group
+):
     account = Account()
     consumer, queue, _ = parked_key(account)
+    (report,) = ParkedMessages(client, group).list(BAD).keys
+    assert (report.messages, report.untried) == (4, 3), "what is good is counted, too"
     account.mended = True
     with capture_logs() as logs:
         result = parks.carried_out(queue, "drop", BAD)

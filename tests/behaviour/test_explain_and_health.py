@@ -6,12 +6,17 @@ import urllib.error
 import urllib.request
 
 import pytest
+from structlog.testing import capture_logs
 
-from orderly import ConsumerConfig, ConsumeResult
+import orderly
+from orderly import ConsumerConfig, ConsumeResult, Suspend
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.probe import Probe
 from orderly.model import MessageQueue
 from orderly.ordering.explain import Why
+from orderly.ordering.poison import VerdictReason
+from orderly.protocol.members import queue_reports
+from orderly.sentences import sentence
 from tests.support.brokers import take_lock_from
 from tests.support.consuming import Recorder, send_numbers
 from tests.support.waiting import PATIENCE, eventually, patient_consumer
@@ -75,7 +80,54 @@ def test_what_runs_what_waits_and_what_is_empty(producer, topic, start_member):
     def others():
         return [e.why for e in consumer.explain() if e.queue != queue]
 
-    eventually(lambda: others() == [Why.PULLING] * 3)
+    eventually(lambda: others() == [Why.EMPTY] * 3)
+
+
+def raises(messages, context):
+    raise KeyError(messages[0].body)
+
+
+ANSWERS = {
+    "Suspend": (lambda messages, context: Suspend(20), "answered Suspend"),
+    "None": (lambda messages, context: None, "answered NoneType"),
+    "an exception": (raises, "KeyError"),
+}
+
+
+@pytest.mark.parametrize("order", ["queue", "key"])
+@pytest.mark.parametrize(("act", "said"), ANSWERS.values(), ids=ANSWERS)
+def test_what_waits_says_how_its_last_try_ended(act, said, order, producer, topic, start_member):
+    """By its key, too, with order by key. Nothing of the message is in it."""
+    (sent,) = send_numbers(producer, topic, [KEY], 1)
+    consumer, _ = start_member(act, order=order, suspend=20.0)
+    waiting = becomes(consumer, sent.queue, Why.SUSPENDED)
+    assert waiting.last_try.split(" (")[0] == said
+    assert str(waiting).endswith(f" s), last try: {waiting.last_try}")
+    assert "asked to wait" not in str(waiting)
+    assert [e.last_try for e in consumer.explain_keys()] == [waiting.last_try] * (order == "key")
+
+
+@orderly.listener(on_poison="park_key")
+def fails(message, attempt):
+    raise LookupError("no such account")
+
+
+def test_why_a_key_is_not_parked_yet(producer, topic, start_member, client, group):
+    """In the line of its failure, in `explain`, and in what members report to `orderly`."""
+    (sent,) = send_numbers(producer, topic, [KEY], 1)
+    with capture_logs() as logs:
+        consumer, _ = start_member(fails, order="key", suspend=20.0)
+        waiting = becomes(consumer, sent.queue, Why.SUSPENDED)
+    because = VerdictReason.TOO_EARLY.value
+    retry = next(e for e in logs if e["event"] == "message.retry")
+    assert (retry["because"], retry["not_yet"]) == ("TOO_EARLY", because)
+    assert because in sentence(retry)
+    assert waiting.because == because
+    assert str(waiting).endswith(f"not given up yet: {because}")
+    (key,) = consumer.explain_keys()
+    assert (key.because, key.last_try) == (because, waiting.last_try)
+    info = client.groups.running_info(group, consumer.client_id)
+    assert queue_reports(info)[sent.queue].because == because
 
 
 def test_everything_consumed_is_empty(producer, topic, start_member):
@@ -103,7 +155,7 @@ def test_the_queues_of_another_member(start_member):
     for member, other in [(first, second), (second, first)]:
         theirs = [e.queue for e in member.explain() if e.why is Why.NOT_OWNED]
         assert theirs == [*other.assignment]
-        assert member.health().ready
+        eventually(lambda m=member: m.health().ready)
 
 
 def test_a_queue_that_somebody_else_locks(topic, client, group, start_member):
@@ -112,7 +164,7 @@ def test_a_queue_that_somebody_else_locks(topic, client, group, start_member):
     consumer, _ = start_member(patient=True)
     eventually(lambda: len(consumer.assignment) == 3, within=20)
     assert of(consumer, queue).why is Why.NOT_LOCKED
-    assert consumer.health().reasons == (str(of(consumer, queue)),)
+    eventually(lambda: consumer.health().reasons == (str(of(consumer, queue)),))
     assert not consumer.health().ready
     client.brokers.unlock_queues(group, "broker-a", [queue])
     eventually(lambda: consumer.health().ready, within=20)

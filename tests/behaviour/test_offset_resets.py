@@ -34,14 +34,31 @@ def test_an_offset_beyond_the_end_is_repaired_and_reported(
     assert topic in report
 
 
-class HeldBack:
-    """A handler that keeps message 2 in hand, on its first delivery, until it is told to go on."""
+def test_a_reset_to_where_the_queue_is_is_no_warning(
+    producer, topic, client, group, start_group, caplog
+):
+    """As `mqadmin` and `orderly offsets reset` do it while members run and have nothing to do."""
+    members = start_group(commit_interval=0.05)
+    queue = send(producer, topic, 0, 3)
+    eventually(lambda: client.brokers.query_offset(group, queue) == 3, within=20)
+    client.groups.reset_queues(group, {queue: 3})
+    for first in (3, 4):  # the next pull learns of it
+        send(producer, topic, first, 1)
+        eventually(lambda first=first: first in members.seen.numbers(KEY), within=30)
+    assert members.seen.numbers(KEY) == [0, 1, 2, 3, 4]
+    assert [r.message for r in caplog.records if "offset.illegal" in r.message] == []
 
-    def __init__(self):
+
+class HeldBack:
+    """A handler that keeps a message in hand, on one of its deliveries, until it shall go on."""
+
+    def __init__(self, number=2, delivery=1):
         self.reached, self.go_on = threading.Event(), threading.Event()
+        self._number, self._left = number, delivery
 
     def __call__(self, messages, context):
-        if int(messages[0].body) == 2 and not self.reached.is_set():
+        self._left -= int(messages[0].body) == self._number
+        if not self._left and not self.reached.is_set():
             self.reached.set()
             self.go_on.wait(30)
         return ConsumeResult.SUCCESS
@@ -74,6 +91,33 @@ def test_after_a_reset_only_what_follows_it_comes_whatever_was_cached_or_in_hand
     eventually(lambda: 10 in members.seen.numbers(KEY), within=20)
     assert members.seen.numbers(KEY) == [0, 1, 2, *range(target, 11)]
     eventually(lambda: client.brokers.query_offset(group, queue) == 11)
+
+
+@pytest.mark.parametrize("order", ["queue", "key"])
+def test_a_reset_is_obeyed_while_the_queue_is_given_up_whichever_pull_is_told_of_it(
+    order, orderly_topic, producer, client, group, start_member
+):
+    """The broker tells one pull: here it may be one of before a seek, which still waits there."""
+    topic, again = orderly_topic(queues=1), HeldBack(number=1, delivery=2)
+    leaving, _ = start_member(again, order=order, commit_interval=0.05)
+    leaving.subscribe(topic)
+    queue = send(producer, topic, 0, 2)
+    eventually(lambda: client.brokers.query_offset(group, queue) == 2, within=20)
+    leaving.seek(queue, 1)
+    assert again.reached.wait(20)
+    closing = threading.Thread(target=leaving.close)
+    closing.start()
+    eventually(lambda: any(e.why is Why.LEAVING for e in leaving.explain()), within=20)
+    await_visible(client)
+    client.groups.reset_queues(group, {queue: 0})
+    send(producer, topic, 2, 1)  # whoever waits at the broker is answered
+    await_visible(client)
+    again.go_on.set()
+    closing.join(30)
+    assert client.brokers.query_offset(group, queue) == 0
+    heir, seen = start_member(order=order)
+    heir.subscribe(topic)
+    eventually(lambda: seen.numbers(KEY) == [0, 1, 2], within=20)
 
 
 def test_a_whole_topic_is_reset_to_its_end(producer, topic, client, group, start_group):

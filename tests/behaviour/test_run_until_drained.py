@@ -15,6 +15,7 @@ from tests.support.waiting import eventually, patient_consumer
 
 KEYS = ["a", "b", "c"]
 COUNT = 20
+QUEUES = 4  # of `topic`
 EARLIER, LATER = "a", "k"  # keys of queues 1 and 3
 
 
@@ -129,6 +130,63 @@ def test_in_an_asyncio_program(make, producer, topic):
 
     asyncio.run(asyncio.to_thread(run_until_drained, make(handle)))
     assert len(seen) == 9
+
+
+# --- a group that begins at the end ---------------------------------------------------------------
+
+
+def never(messages, context):
+    raise AssertionError("nothing is to be handled")
+
+
+@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
+def test_what_a_new_group_would_pass_over_is_not_drained(
+    make, model, producer, topic, client, group, tmp_path
+):
+    send_numbers(producer, topic, KEYS, 2)
+    own = {"instance": "i", "offsets_folder": str(tmp_path)} if model == "broadcasting" else {}
+    consumer = make(never, consume_from="last", model=model, **own)
+    with pytest.raises(ConfigError, match=r"pass over the 6 messages .*consume_from='first'"):
+        run_until_drained(consumer)
+    assert consumer.state == "closed"
+    queues = client.routes.get(topic).read_queues()
+    assert {client.brokers.query_offset(group, queue) for queue in queues} == {None}
+    seen = []
+
+    def handle(messages, context):
+        seen.extend(messages)
+        return Ack()
+
+    run_until_drained(make(handle, model=model, **own))
+    assert len(seen) == 6, "nothing was committed for the one that was refused"
+
+
+@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
+def test_a_group_that_is_known_goes_on_from_its_offsets(make, model, producer, topic, tmp_path):
+    """consume_from says nothing to it."""
+    own = {"instance": "i", "offsets_folder": str(tmp_path)} if model == "broadcasting" else {}
+    seen = []
+
+    def handle(messages, context):
+        seen.extend(messages)
+        return Ack()
+
+    with make(handle, consume_from="last", model=model, **own) as first:
+        eventually(lambda: len(first.assignment) == QUEUES)
+    send_numbers(producer, topic, KEYS, 2)
+    run_until_drained(make(handle, consume_from="last", model=model, **own))
+    assert len(seen) == 6
+
+
+def test_a_topic_without_messages_has_nothing_to_pass_over(make):
+    run_until_drained(make(never, consume_from="last"))
+
+
+def test_one_that_was_started_by_the_program_is_waited_for(make, producer, topic):
+    """It may have begun before the messages were sent; that is the program's to know."""
+    send_numbers(producer, topic, KEYS, 2)
+    with make(never, consume_from="last") as consumer:
+        run_until_drained(consumer)
 
 
 def test_an_empty_topic_is_drained_at_once(make):

@@ -1,6 +1,7 @@
 """A group with a secret works as one without, and does nothing that others have written."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,8 +12,9 @@ from orderly.monitoring.park_command_sender import run_command
 from orderly.monitoring.parked_queues import ParkedQueue
 from orderly.ordering.topic_names import state_topic
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.park_record import COMMAND, ParkMessage, Verb, park_request
+from orderly.protocol.park_record import COMMAND, PARKED, ParkMessage, Verb, park_request
 from tests.support.consuming import send_numbers
+from tests.support.messages import send_raw
 from tests.support.waiting import eventually, patient_client
 
 SECRET, BAD = "a secret of the group", "bad"
@@ -22,12 +24,13 @@ class Account:
     """Parks one key until it is mended; notes what it applied."""
 
     def __init__(self):
-        self.applied, self.mended = [], False
+        self.applied, self.flags, self.mended = [], [], False
 
     def __call__(self, messages, context):
         if context.key == BAD and not self.mended:
             return Park("no such account")
         self.applied += [message.queue_offset for message in messages if context.key == BAD]
+        self.flags += [message.flag for message in messages if context.key == BAD]
         return Ack()
 
 
@@ -71,6 +74,27 @@ def test_a_key_is_parked_handed_over_and_released_and_a_forged_drop_does_nothing
     assert not told("state.rebuilt")
     refused = {line["topic"] for line in told("record.not_believed")}
     assert state_topic(group, topic) not in refused  # its own it believes
+
+
+@pytest.mark.parametrize(
+    "forged", [{"flag": 99}, {"sys_flag": 0x701}, {"sys_flag": 0x301}], ids=str
+)  # fmt: skip
+def test_a_parked_message_that_is_appended_again_with_another_head_changes_nothing(
+    start_group, client, topic, queue, group, parks, operator, forged
+):
+    """A seal does not cover the head of the stored message: nothing that counts is read there."""
+    account = Account()
+    start_group(account, order="key", secrets=SECRET)
+    offset = send_raw(client, queue, b"7", key=BAD, sys_flag=0, flag=5)
+    eventually(lambda: parks.parked(queue, BAD) == [offset], within=60)
+    target = parks.queue_of(queue)
+    query = PullQuery(group, target, 0, 32, Subscription(target.topic), suspend=1.0)
+    (genuine,) = [m for m in client.brokers.pull_now(query).messages if PARKED in m.properties]
+    again = replace(ParkMessage(dict(genuine.properties), genuine.body, flag=5), **forged)
+    client.brokers.send_now(target, park_request(group, target, again, 1.0))
+    account.mended = True
+    assert operator(queue, Verb.RELEASE).settled == 1
+    assert (account.applied, account.flags) == ([offset], [5])
 
 
 def test_a_genuine_drop_that_is_appended_again_drops_nothing_that_was_parked_since(

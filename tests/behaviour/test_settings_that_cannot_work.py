@@ -1,11 +1,23 @@
 """What no member could run with is refused before anything starts, and the error says why."""
 
+import functools
 import threading
 
 import pytest
 
-from orderly import Ack, AsyncListener, ConsumerConfig, Listener, OrderlyConsumer, Retry
+from orderly import (
+    Ack,
+    AsyncListener,
+    ConsumerConfig,
+    ConsumerHooks,
+    Listener,
+    OrderlyConsumer,
+    Retry,
+    listener,
+)
 from orderly.errors import ConfigError, OrderlyError
+from orderly.ordering.allocation import averagely
+from orderly.ordering.allocation_rooms import machine_room_nearby
 from tests.support.waiting import eventually
 
 
@@ -19,6 +31,26 @@ async def handle_async(messages, context):
 
 async def key_async(message):
     return message.sharding_key
+
+
+def yields(messages, context):
+    yield Ack()
+
+
+async def yields_async(messages, context):
+    yield Ack()
+
+
+class Yielding:
+    def __call__(self, messages, context):
+        yield Ack()
+
+    async def method(self, messages, context):
+        yield Ack()
+
+
+def keys(message):
+    yield message.sharding_key
 
 
 SETTINGS = {
@@ -43,6 +75,22 @@ FUNCTIONS = {
     "a coroutine in a process": (handle_async, {}, "handle_async is async; .* plain function"),
     "a key that is no function": (handle, {"key": "sharding_key"}, "key must be callable"),
     "an async key": (handle, {"key": key_async}, "key is async"),
+    "a generator key": (handle, {"key": keys}, "key has a `yield`"),
+    "a generator strategy": (
+        handle,
+        {"allocate": lambda *_: (yield)},
+        "allocate has a `yield`.* return the answer",
+    ),
+} | {
+    f"a generator as handler, {kind}": (handler, {}, r"has a `yield`, .*return Ack\(\)")
+    for kind, handler in {
+        "plain": yields,
+        "async": yields_async,
+        "an object": Yielding(),
+        "a method": Yielding().method,
+        "a partial": functools.partial(yields),
+        "of a topic": {"orders": yields},
+    }.items()
 }
 
 
@@ -53,6 +101,23 @@ def test_a_function(handler, given, said, orderly_namesrv, group):
     with pytest.raises(OrderlyError, match=said):
         OrderlyConsumer(group, handler, namesrv=orderly_namesrv, config=config, **given)
     eventually(lambda: set(threading.enumerate()) <= before)
+
+
+GENERATORS = {
+    "a listener": lambda: listener(yields),
+    "an async listener": lambda: AsyncListener(yields_async),
+    "a listener's decoder": lambda: Listener(handle, decode=keys),
+    "a retry rule": lambda: Retry(retry=keys),
+    "a hook": lambda: ConsumerHooks(assigned=keys),
+    "a room": lambda: machine_room_nearby(averagely, keys, keys),
+}
+
+
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
+def test_a_generator_in_place_of_a_function(make):
+    """A call would run nothing of it."""
+    with pytest.raises(ConfigError):
+        make()
 
 
 def test_a_key_function_without_order_by_key():

@@ -82,7 +82,7 @@ def test_the_first_message_is(
     assert seen.numbers(KEY) == list(range(new if first is None else first, new + 1))
 
 
-@pytest.mark.parametrize("consume_from", ["last", "first"])
+@pytest.mark.parametrize("consume_from", ["last", "first", "2100-01-01T00:00:00Z"])
 def test_what_is_in_the_groups_retry_topic_is_delivered_as_its_original_topic(
     consume_from, history, client, group, start_member
 ):

@@ -136,6 +136,17 @@ def test_an_operators_reset_discards_it_and_says_so(
     assert ("correct=15" in told and "discarded=25" in told) or "start=15" in told
 
 
+def test_a_reset_to_where_the_group_stands_discards_it_too(ahead, group, client, join, caplog):
+    """A crash leaves the same offset and the same record; but the broker says that it was reset."""
+    queue, owner, _ = ahead
+    owner.close()
+    client.groups.reset_queues(group, {queue: client.brokers.query_offset(group, queue)})
+    _, heir = join(commit_interval=0.1)
+    eventually(lambda: client.brokers.query_offset(group, queue) == 30, within=20)
+    assert sorted(d.offset for d in heir.deliveries) == list(range(30))
+    assert any("offset.set_by_another" in r.message for r in caplog.records)
+
+
 def test_a_seek_discards_it(ahead, group, client):
     queue, owner, seen = ahead
     before = len(seen.deliveries)

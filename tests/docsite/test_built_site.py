@@ -7,7 +7,7 @@ import pytest
 from orderly import __version__
 from tests.docs.pages import blocks_of
 from tests.docsite.pages import dead, dead_links, read
-from tests.support.programs import browser, browser_is_wanted
+from tests.support.programs import browser
 
 FROM_ELSEWHERE = re.compile(r"(?:https?:)?//")
 WIDTHS = {"wide": 1280, "narrow": 400}
@@ -101,74 +101,80 @@ def test_nor_by_the_style_sheets(site):
     assert [url for url in urls if FROM_ELSEWHERE.match("".join(url))] == []
 
 
-if browser_is_wanted():
+@pytest.fixture(scope="module")
+def window():
+    with browser() as page:
+        yield page
 
-    @pytest.fixture(scope="module")
-    def window():
-        with browser() as page:
-            yield page
 
-    @pytest.mark.parametrize("scheme", ["light", "dark"])
-    @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-    @pytest.mark.parametrize("name", LOOKED_AT)
-    def test_a_page_fits_its_window_and_complains_of_nothing(window, site, name, width, scheme):
-        window.open(f"{(site / name).as_uri()}", width=width, scheme=scheme)
-        assert window.evaluate("document.documentElement.scrollWidth") <= width
-        got = window.evaluate("performance.getEntriesByType('resource').map(each => each.name)")
-        assert [url for url in got if not url.startswith("file:")] == []
-        assert window.complaints == []
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_page_fits_its_window_and_complains_of_nothing(window, site, name, width, scheme):
+    window.open(f"{(site / name).as_uri()}", width=width, scheme=scheme)
+    assert window.evaluate("document.documentElement.scrollWidth") <= width
+    got = window.evaluate("performance.getEntriesByType('resource').map(each => each.name)")
+    assert [url for url in got if not url.startswith("file:")] == []
+    assert window.complaints == []
 
-    def test_it_is_searched_without_a_server(window, site):
-        window.open((site / "index.html").as_uri())
-        window.evaluate("document.querySelector('.md-search__input').focus()")
-        for letter in "handover":
-            window.press(letter)
-        found = "document.querySelector('.md-search-result__list').innerText.toLowerCase()"
-        window.eventually(f"{found}.includes('handover')")
 
-    COPIED = """[...document.querySelectorAll('.md-content pre > code')].filter(
-        code => code.querySelector('.gp')).map(code => {
-        code.dataset.mdCopying = '';
-        const text = code.innerText;
-        delete code.dataset.mdCopying;
-        return text;
-    })"""
+def test_it_is_searched_without_a_server(window, site):
+    window.open((site / "index.html").as_uri())
+    window.evaluate("document.querySelector('.md-search__input').focus()")
+    for letter in "handover":
+        window.press(letter)
+    found = "document.querySelector('.md-search-result__list').innerText.toLowerCase()"
+    window.eventually(f"{found}.includes('handover')")
 
-    def test_of_a_console_block_the_commands_are_copied(window, site):
-        window.open((site / "tutorial" / "first-ordered-stream.html").as_uri())
-        copied = window.evaluate(COPIED)[0]
-        assert copied.startswith("source .venv")
-        assert "\norderly broker start" in copied
 
-    @pytest.mark.parametrize("page", pages_with_consoles())
-    def test_of_no_console_block_anything_else_is_copied(window, site, page):
-        window.open((site / page).as_uri())
-        for copied, commands in zip(window.evaluate(COPIED), console_commands(page), strict=True):
-            assert copied.split() == commands.split()
+COPIED = """[...document.querySelectorAll('.md-content pre > code')].filter(
+    code => code.querySelector('.gp')).map(code => {
+    code.dataset.mdCopying = '';
+    const text = code.innerText;
+    delete code.dataset.mdCopying;
+    return text;
+})"""
 
-    def test_with_the_mouse_no_prompt_is_selected(window, site):
-        window.open((site / "tutorial" / "first-ordered-stream.html").as_uri())
-        style = "getComputedStyle(document.querySelector('.md-content .gp')).userSelect"
-        assert window.evaluate(style) == "none"
 
-    def test_the_first_page_says_its_version_and_how_to_install(window, site):
-        window.open((site / "index.html").as_uri(), width=WIDTHS["wide"], height=800)
-        top = window.evaluate(
-            "[...document.querySelectorAll('.md-header__topic, .hero')]"
-            ".filter(each => each.getBoundingClientRect().top < 700).map(each => each.innerText)"
-        )
-        assert any(__version__ in text for text in top)
-        assert any("pip install" in text for text in top)
+def test_of_a_console_block_the_commands_are_copied(window, site):
+    window.open((site / "tutorial" / "first-ordered-stream.html").as_uri())
+    copied = window.evaluate(COPIED)[0]
+    assert copied.startswith("source .venv")
+    assert "\norderly broker start" in copied
 
-    def test_sync_and_async_are_tabs_that_change_together(window, site):
-        window.open((site / "how-to" / "consume.html").as_uri())
-        labels = "[...document.querySelectorAll('.tabbed-labels label')].map(l => l.innerText)"
-        assert window.evaluate(labels) == ["Threads", "asyncio"]
-        shown = (
-            "[...document.querySelectorAll('.tabbed-block')]"
-            ".filter(each => each.offsetHeight).map(each => each.innerText.includes('await ') ||"
-            " each.innerText.includes('async def'))"
-        )
-        assert window.evaluate(shown) == [False]
-        window.evaluate("document.querySelectorAll('.tabbed-labels label')[1].click()")
-        window.eventually(f"JSON.stringify({shown}) === '[true]'")
+
+@pytest.mark.parametrize("page", pages_with_consoles())
+def test_of_no_console_block_anything_else_is_copied(window, site, page):
+    window.open((site / page).as_uri())
+    for copied, commands in zip(window.evaluate(COPIED), console_commands(page), strict=True):
+        assert copied.split() == commands.split()
+
+
+def test_with_the_mouse_no_prompt_is_selected(window, site):
+    window.open((site / "tutorial" / "first-ordered-stream.html").as_uri())
+    style = "getComputedStyle(document.querySelector('.md-content .gp')).userSelect"
+    assert window.evaluate(style) == "none"
+
+
+def test_the_first_page_says_its_version_and_how_to_install(window, site):
+    window.open((site / "index.html").as_uri(), width=WIDTHS["wide"], height=800)
+    top = window.evaluate(
+        "[...document.querySelectorAll('.md-header__topic, .hero')]"
+        ".filter(each => each.getBoundingClientRect().top < 700).map(each => each.innerText)"
+    )
+    assert any(__version__ in text for text in top)
+    assert any("pip install" in text for text in top)
+
+
+def test_sync_and_async_are_tabs_that_change_together(window, site):
+    window.open((site / "how-to" / "consume.html").as_uri())
+    labels = "[...document.querySelectorAll('.tabbed-labels label')].map(l => l.innerText)"
+    assert window.evaluate(labels) == ["Threads", "asyncio"]
+    shown = (
+        "[...document.querySelectorAll('.tabbed-block')]"
+        ".filter(each => each.offsetHeight).map(each => each.innerText.includes('await ') ||"
+        " each.innerText.includes('async def'))"
+    )
+    assert window.evaluate(shown) == [False]
+    window.evaluate("document.querySelectorAll('.tabbed-labels label')[1].click()")
+    window.eventually(f"JSON.stringify({shown}) === '[true]'")

@@ -12,6 +12,8 @@ from orderly.testing import FakeBroker
 from tests.support.programs import EXAMPLES, redis_server
 from tests.support.waiting import eventually, patient_client, patient_producer
 
+pytestmark = pytest.mark.needs("redis-server")
+
 FOLDER = EXAMPLES / "faststream"
 
 

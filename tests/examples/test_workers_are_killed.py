@@ -15,6 +15,8 @@ from tests.examples.test_order_service import address
 from tests.support.programs import EXAMPLES, postgresql
 from tests.support.waiting import eventually, patient_producer
 
+pytestmark = pytest.mark.needs("postgresql")
+
 KEYS = [f"key-{n}" for n in range(16)]
 EACH = 10  # messages a key
 WHOLE = 2**EACH - 1

@@ -113,6 +113,7 @@ DETAILS = ParkDetails(
 NEWS = QueueReport(
     why="SUSPENDED", offset=1001, key="order-1", attempts=3, failing_for=12.34,
     fingerprint="0123456789abcdef", reason="ValueError", seconds=1.26, parked=2,
+    because="not enough tries",
 )  # fmt: skip
 OFFSETS = {QUEUE: 1000, MessageQueue("orders", "broker-b", 0): 7}
 OWNER = {"group": "shipping", "instance": "one"}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 import yaml
@@ -10,6 +11,8 @@ from tests.docs.pages import blocks_of
 from tests.support.alerts import ALERTS, CASES, FOLDER, labels
 from tests.support.programs import EXAMPLES, promtool
 
+pytestmark = pytest.mark.needs("promtool")
+
 RULES = FOLDER / "rules" / "orderly.yaml"
 ANNOTATIONS = {
     rule["alert"]: rule["annotations"]
@@ -17,12 +20,15 @@ ANNOTATIONS = {
     for rule in group["rules"]
 }
 
-OF_PAGE = '{{ reReplaceAll "%" "%25" $labels.group }}'
+SAFE = 'reReplaceAll "[^%|a-zA-Z0-9_-]" "?" $labels.group'  # in a command, and in a link
+OF_PAGE = f'{{{{ reReplaceAll "%" "%25" ({SAFE}) }}}}'
+HOSTILE = "x'; touch /tmp/hit; $(id) #&group=y"
 
 
 def said(text, labels, shown):
     """What Prometheus makes of an annotation's template."""
-    text = text.replace(OF_PAGE, labels.get("group", "").replace("%", "%25"))
+    safe = re.sub(r"[^%|a-zA-Z0-9_-]", "?", labels.get("group", ""))
+    text = text.replace(OF_PAGE, safe.replace("%", "%25")).replace(f"{{{{ {SAFE} }}}}", safe)
     text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), text)
     return re.sub(r"\{\{ \$value[^}]*\}\}", shown, text)
 
@@ -65,6 +71,27 @@ def test_prometheus_takes_the_rules_of_the_example_for_kubernetes(tmp_path):
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_fires_when_it_should_and_only_then(name, tmp_path):
     tests = [as_test(name, case) for case in CASES[name]]
+    file = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(file))
+    promtool("test", "rules", "test.yaml", cwd=tmp_path)
+
+
+def test_a_hostile_name_of_a_group_acts_in_no_command_and_no_link(tmp_path):
+    name = "OrderlyTopicRecreated"
+    tests = json.loads(json.dumps([as_test(name, case) for case in CASES[name]]).replace(
+        'group=\\"pay\\"', f'group=\\"{HOSTILE}\\"'))  # fmt: skip
+    wanted = [alert for test in tests for each in test["alert_rule_test"]
+              for alert in each["exp_alerts"]]  # fmt: skip
+    assert wanted, "a test of nothing"
+    safe = "x???touch??tmp?hit????id????group?y"
+    for alert in wanted:
+        alert["exp_labels"]["group"] = HOSTILE
+        told = alert["exp_annotations"]
+        told["summary"] = told["summary"].replace("Group pay", f"Group {HOSTILE}")
+        for key in ("description", "page_url"):
+            told[key] = re.sub(r"\bpay\b", safe, told[key])
+        command = re.search("`(.*)`", told["description"])[1]
+        assert shlex.split(command) == ["orderly", "backlog", "explain", safe]
     file = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(file))
     promtool("test", "rules", "test.yaml", cwd=tmp_path)

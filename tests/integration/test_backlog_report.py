@@ -9,6 +9,8 @@ from orderly import Message
 from orderly.model import MessageQueue
 from tests.support.programs import browser
 
+pytestmark = pytest.mark.needs("chromium")
+
 KEY = "<script>document.title = 'hacked'</script>"
 
 

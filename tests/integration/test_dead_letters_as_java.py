@@ -11,6 +11,8 @@ from tests.support.java import compile_java, run_java
 from tests.support.topics import dead_letters
 from tests.support.waiting import eventually, patient_client, patient_producer
 
+pytestmark = pytest.mark.needs("jdk")
+
 SOURCE = Path(__file__).with_name("JavaDeadLetters.java")
 LIMIT = 1
 OF_A_PULL = {"MIN_OFFSET", "MAX_OFFSET"}  # Java notes the queue's ends on each message it pulls

@@ -103,7 +103,7 @@ def test_it_waits_for_the_queues_handler_and_moves_no_offset(start):
     asking.start()
     held = setting.member._session.find(first.queue)
     lanes = held.owned.messages
-    eventually(lambda: any(lane.lane_tasks for lane in lanes.lanes), within=60)
+    eventually(lambda: any(lane.turns for lane in lanes.lanes), within=60)
     assert handler.bodies == [b"first", b"slow"], "never beside the handler"
     handler.release.set()
     asking.join(60)

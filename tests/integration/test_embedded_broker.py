@@ -1,6 +1,8 @@
 """The embedded broker: clean starts and ends, faults on demand, no orphan, clear errors."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,14 @@ from orderly import Message
 from orderly.errors import EmbeddedBrokerError, LifecycleError
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.topics import DeleteTopicInBroker
-from orderly.testing import BrokerStartFailed, EmbeddedBroker, JarsUnavailable, JavaNotFound
+from orderly.testing import (
+    BrokerStartFailed,
+    EmbeddedBroker,
+    EmbeddedCluster,
+    EmbeddedProxy,
+    JarsUnavailable,
+    JavaNotFound,
+)
 from orderly.testing.cache import cache_folder
 from orderly.testing.jars import Jar, fetch_jars, listed_jars
 from orderly.testing.java import find_java
@@ -47,6 +56,54 @@ def test_it_fits_into_a_gibibyte_and_listens_on_loopback_only(orderly_broker):
         (broker,) = client.admin.cluster().brokers.values()
         assert broker.master == orderly_broker.broker_address
     assert broker.master.startswith("127.0.0.1:")
+
+
+def ports_of(pid):
+    """The TCP ports at which a process listens."""
+    sockets = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            sockets.add(str(each.readlink()))
+    rows = [
+        row.split()
+        for table in ("tcp", "tcp6")
+        for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    return {
+        int(row[1].rpartition(":")[2], 16)
+        for row in rows
+        if row[3] == "0A" and f"socket:[{row[9]}]" in sockets
+    }
+
+
+def own_addresses():
+    """Addresses of this machine at which nothing of ours may listen: loopback has more than one."""
+    with (
+        contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe,
+        contextlib.suppress(OSError),
+    ):
+        probe.connect(("192.0.2.1", 9))  # nothing is sent
+        return {"127.0.0.2", probe.getsockname()[0]} - {"127.0.0.1"}
+    return {"127.0.0.2"}
+
+
+def listens(address, port):
+    with contextlib.suppress(OSError), socket.create_connection((address, port), 3):
+        return True
+    return False
+
+
+def test_no_port_of_any_server_is_open_to_others(orderly_broker, tmp_path):
+    with contextlib.ExitStack() as stack:
+        proxy = stack.enter_context(EmbeddedProxy(orderly_broker.namesrv))
+        cluster = stack.enter_context(EmbeddedCluster(("broker-a",), ["broker-a"]))
+        pids = [*orderly_broker.pids, proxy.pid, *cluster._site.pids]
+        found = {pid: ports_of(pid) for pid in pids}
+        assert [len(ports) for ports in found.values()] == [1, 3, 1, 1, 3, 3], found
+        for port in (port for ports in found.values() for port in ports):
+            assert listens("127.0.0.1", port)
+            for address in own_addresses():
+                assert not listens(address, port), f"{address}:{port}"
 
 
 def test_a_second_start_is_refused(orderly_broker):

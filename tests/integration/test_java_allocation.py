@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.java import answered, compile_java, require_jdk, run_java, shares
+from tests.support.java import answered, compile_java, run_java, shares
+
+pytestmark = pytest.mark.needs("jdk")
 
 SOURCE = Path(__file__).with_name("JavaAllocation.java")
 CHECKED_IN = Path(__file__).parents[1] / "unit" / "ordering" / "java_allocations.txt"
@@ -60,7 +62,6 @@ def generated_case(name, pick):
 
 @pytest.fixture(scope="module")
 def java_shares(tmp_path_factory):
-    require_jdk()
     classes = tmp_path_factory.mktemp("java")
     compile_java(SOURCE, classes)
 

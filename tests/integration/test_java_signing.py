@@ -9,7 +9,9 @@ import pytest
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import encode_frame, request
 from orderly.protocol.signing import Credentials, signed
-from tests.support.java import compile_java, require_jdk, run_java
+from tests.support.java import compile_java, run_java
+
+pytestmark = pytest.mark.needs("jdk")
 
 SOURCE = Path(__file__).with_name("JavaSigning.java")
 SEED = 20261122
@@ -59,7 +61,6 @@ def line(command, credentials):
 
 @pytest.fixture(scope="module")
 def java(tmp_path_factory):
-    require_jdk()
     target = tmp_path_factory.mktemp("signing")
     compile_java(SOURCE, target)
     return lambda lines: run_java(target, "JavaSigning", "\n".join(lines)).split()

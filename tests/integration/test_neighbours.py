@@ -26,6 +26,7 @@ from orderly.testing.ports import free_port
 from tests.integration.test_java_member import Group, Traffic, until_all_handled
 from tests.support.consuming import unique
 from tests.support.java import ForeignMember, build_go_member, compile_member
+from tests.support.optional import param
 from tests.support.waiting import eventually
 from tests.versions.__main__ import jars_of
 
@@ -38,6 +39,7 @@ KINDS = {
     "Java 4.9.7": lambda folder: compile_member(folder, jars_of("4.9.7")),
     "Go 2.1.2": build_go_member,
 }
+PROGRAMS = {"Java 5.5.0": "jdk", "Java 4.9.7": "jdk", "Go 2.1.2": "go"}
 
 
 class Neighbourhood:
@@ -80,7 +82,7 @@ class Neighbourhood:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [param(kind, PROGRAMS[kind]) for kind in KINDS])
 def test_ours_and_theirs_share_a_group_and_nothing_is_lost_or_reordered(
     kind, orderly_namesrv, orderly_topic, tmp_path
 ):

@@ -18,6 +18,8 @@ from orderly.ordering.context import ConsumeContext
 from tests.support.messages import QUEUE, message
 from tests.support.programs import redis_server
 
+pytestmark = pytest.mark.needs("redis-server")
+
 ADD = ("INCRBY", "n", 1)
 ERRORS = {Verdict.STALE_OWNER: LockLost, Verdict.RECREATED: QueueRecreated}
 

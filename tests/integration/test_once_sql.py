@@ -17,12 +17,12 @@ from orderly.errors import ConfigError, LockLost, QueueRecreated
 from orderly.once import Once, Verdict
 from orderly.ordering.context import ConsumeContext
 from tests.support.messages import QUEUE, message
-from tests.support.programs import database_is_wanted, postgresql
+from tests.support.optional import param
+from tests.support.programs import postgresql
 
-DATABASES = ["sqlite", *(["postgresql"] if database_is_wanted("postgresql") else [])]
+DATABASES = ["sqlite", param("postgresql", "postgresql")]
 LEVELS = [("sqlite", "SERIALIZABLE")] + [
-    (name, level)
-    for name in DATABASES[1:]
+    pytest.param("postgresql", level, marks=pytest.mark.needs("postgresql"))
     for level in ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 ]
 

@@ -10,6 +10,8 @@ from tests.support.certificates import Authority
 from tests.support.consuming import Recorder, send_numbers, submit_numbers
 from tests.support.waiting import eventually, patient_client, patient_producer
 
+pytestmark = pytest.mark.needs("openssl")
+
 SERVERS = """
 tls.test.mode.enable=false
 tls.server.certPath={server[0]}

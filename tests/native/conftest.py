@@ -6,9 +6,11 @@ import pytest
 
 from orderly.native.library import VARIABLE
 from tests.native.worlds import Real, Stub, compile_stub
+from tests.support.optional import param
 from tests.support.waiting import eventually
 
-WORLDS = ["stub", "real"] if os.environ.get(VARIABLE) else ["stub"]
+STUB = param("stub", "cc")
+WORLDS = [STUB, "real"] if os.environ.get(VARIABLE) else [STUB]
 _OF_THE_REAL_ONE = [
     "test_dead_letters_of_librocketmq.py",
     "test_librocketmq_beside_our_client.py",

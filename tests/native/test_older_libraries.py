@@ -7,6 +7,8 @@ from orderly.errors import NativeLibraryError
 from orderly.native import Library, NativeConsumer, NativeOrderlyProducer, listener
 from tests.native.worlds import Stub, compile_stub
 
+pytestmark = pytest.mark.needs("cc")
+
 
 def act(_message, _attempt):
     return Ack()

@@ -11,6 +11,7 @@ from orderly.client.broker import PullQuery
 from orderly.native import Library, NativeConsumer, NativeOrderlyProducer, listener
 from orderly.protocol.heartbeat import Subscription
 from tests.support.consuming import unique
+from tests.support.optional import require
 from tests.support.topics import pulled
 
 STUB = Path(__file__).parent / "stub" / "librocketmq_stub.c"
@@ -20,7 +21,18 @@ _PROPERTIES = ("__SHARDINGKEY", "TAGS", "KEYS", "colour")
 def compile_stub(folder, *flags):
     """Compile the stub; returns the library's path."""
     made = folder / f"librocketmq{'-'.join(flags)}.so"
-    command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", *flags, STUB, "-o", made]
+    command = [
+        *require("cc"),
+        "-std=gnu11",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        *flags,
+        STUB,
+        "-o",
+        made,
+    ]
     subprocess.run([str(word) for word in command], check=True, timeout=60)
     return str(made)
 

@@ -96,6 +96,7 @@ _QUICK = "ROUNDS=1 ARGS=--order {} --handler {}"
 STAGES = (
     _stage("simulate", "simulate", "ARGS=--seeds 10000 --known --paths", "ARGS=--seeds 20", 420),
     _stage("tests", "test-nightly", "", "JOBS=0 ARGS=-k test_broker_hangs", 90),
+    _stage("bare", "readme-bare", "", "ARGS=make demo", 120),
     _stage("members", "test-members", "", "ARGS=--members=1 -k test_a_dead_letter_is_final", 240),
     _stage("versions", "test-versions", "", "VERSIONS=5.5.0 ARGS=--quick", 600),
     _stage("compiled", "test-compiled", "ARGS=--more", "ARGS=-k test_a_platform_wheel", 120),

@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.programs import script
 
+pytestmark = pytest.mark.needs("git")
+
 dist, hook = script("dist"), script("long_description")
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

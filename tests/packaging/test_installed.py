@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.programs import script
 
+pytestmark = pytest.mark.needs("git")
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LOCKS = ("requirements.lock", "requirements-spark.lock")

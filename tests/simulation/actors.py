@@ -155,6 +155,12 @@ class Member:
             world.witness.key_resumed(self, key)
             consumer.resume_key(key)
 
+    def block(self, seconds):
+        """Have the event loop of the handlers, if there is one by now, do nothing for a while."""
+        loop = getattr(self.consumer._runtime.engine, "_loop", None) if self.running else None
+        if loop is not None:
+            loop.call_soon_threadsafe(self.world.kernel.sleep, seconds)
+
     def seek(self, code):
         """Go on from another offset of a queue; `code` as `Fault` tells it."""
         truth, world = self.world.truth, self.world

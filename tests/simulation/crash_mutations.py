@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from orderly.consumer.park_commands import _Desk
+from orderly.consumer import park_commands
 from orderly.consumer.suspect_runs import SuspectRuns
-from orderly.consumer.workers import Engine
 from orderly.ordering import crashes, ownership
 from orderly.ordering.crashes import Suspects
 from orderly.ordering.owned_queue import OwnedQueue
@@ -63,7 +62,7 @@ def try_several_at_once(set_):
 
 def release_killers_again_and_again(set_):
     """Each owner repeats a release that has killed the owners before it."""
-    set_(_Desk, "_ends_processes", lambda self, command, position: False)
+    set_(park_commands, "_ends_processes", lambda told: False)
 
 
 def clear_what_waits_behind_a_kept_message(set_):
@@ -88,11 +87,6 @@ def let_other_keys_count_as_progress(set_):
     set_(Suspects, "recorded", forgiving)
 
 
-def keep_the_turn_of_what_is_set_aside(set_):
-    """A queue whose last suspect an operator parks keeps its turn, and the others wait for it."""
-    set_(Engine, "_set_aside", lambda self, held, batch: self._finisher.set_aside(held, batch))
-
-
 CRASH_MUTATIONS = (
     never_suspect_a_crash_loop,
     condemn_at_the_first_death,
@@ -103,5 +97,4 @@ CRASH_MUTATIONS = (
     release_killers_again_and_again,
     clear_what_waits_behind_a_kept_message,
     let_other_keys_count_as_progress,
-    keep_the_turn_of_what_is_set_aside,
 )

@@ -2,19 +2,25 @@
 
 import random
 
+from tests.simulation.beginning_plots import BEGINNING_PLOTS
 from tests.simulation.cast import Cast
+from tests.simulation.engine_plots import blocked
 from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away
 from tests.simulation.program_plots import PROGRAM_PLOTS
 from tests.simulation.scenario import Scenario
 from tests.simulation.steering_plots import steered
 
-_AWAY = 0.02  # share of the histories in which offsets are reset while no member runs
-_FORGERS = 0.03  # share of the histories in which somebody forges records
-_STEERED = 0.12  # share of the histories in which keys are paused, or rates limited
-_PROGRAMS = 0.35  # share of the histories that are about what a program does
-
-
+# What a history is about: each by chances of its own (its name seeds them), the last one drawn
+# counts. (name, share of the histories, plots)
+_SUBJECTS = (
+    ("program", 0.35, PROGRAM_PLOTS),
+    ("offline", 0.02, (reset_while_away,)),
+    ("steering", 0.12, (steered,)),  # keys are paused, or rates limited
+    ("beginnings", 0.05, BEGINNING_PLOTS),  # where a queue begins
+    ("engines", 0.04, (blocked,)),  # something blocks an event loop
+    ("forgeries", 0.03, (forged,)),
+)
 _BY_KEY = ("max_suspend", "max_span")  # settings that decide nothing by queue
 
 
@@ -25,18 +31,11 @@ def draw(seed):
     producers, brokers = rng.choice([1, 1, 1, 2]), rng.choice([1, 1, 1, 2])
     cast = Cast(rng, members, producers, brokers)
     changes = rng.choice(PLOTS)(cast)
-    others = random.Random(f"program {seed}")
-    if others.random() < _PROGRAMS:
-        changes = others.choice(PROGRAM_PLOTS)(Cast(others, members, producers, brokers))
-    offline = random.Random(f"offline {seed}")
-    if offline.random() < _AWAY:
-        changes = reset_while_away(Cast(offline, members, producers, brokers))
-    steering = random.Random(f"steering {seed}")
-    if steering.random() < _STEERED:
-        changes = steered(Cast(steering, members, producers, brokers))
-    forgers = random.Random(f"forgeries {seed}")
-    if forgers.random() < _FORGERS:
-        changes = forged(Cast(forgers, members, producers, brokers))
+    for name, share, plots in _SUBJECTS:
+        own = random.Random(f"{name} {seed}")
+        if own.random() < share:
+            plot = own.choice(plots) if len(plots) > 1 else plots[0]
+            changes = plot(Cast(own, members, producers, brokers))
     drawn = {
         "seed": seed,
         "members": members,
@@ -69,6 +68,7 @@ def draw(seed):
         "killers": 0,
         "fixed": 0.0,
         "secrets": "",
+        "joins": 0.0,
     }
     drawn |= _handlers(rng)
     settings = drawn["settings"] | changes.pop("settings", {})

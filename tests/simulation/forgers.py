@@ -37,6 +37,8 @@ _FAR = 1_000_000  # an offset beyond all that is sent
 class Forger:
     """Each of `scenario.FORGERIES` is a method, which returns (topic, properties, body)s.
 
+    A fourth, where there is one, holds other fields of the stored message.
+
     Args:
         world: has `kernel`, `cluster`, `truth`, `happened` and `note`.
     """
@@ -52,7 +54,7 @@ class Forger:
         if not queues or not all(s.topics.get(STATE) for s in self._world.cluster.brokers.values()):
             return
         queue, kind = self._random.choice(queues), FORGERIES[code]
-        for topic, properties, body in getattr(self, "_" + kind.replace(" ", "_"))(queue):
+        for topic, properties, body, *head in getattr(self, "_" + kind.replace(" ", "_"))(queue):
             forged = NewMessage(
                 topic=topic,
                 queue_id=queue.queue_id,
@@ -60,6 +62,7 @@ class Forger:
                 properties=properties,
                 born_time=EPOCH + self._world.kernel.now,
                 born_host="10.0.6.6:6666",
+                **(head[0] if head else {}),
             )
             store = self._world.cluster.brokers[queue.broker_name].store
             placed = store.put(forged, EPOCH + self._world.kernel.now)
@@ -100,7 +103,10 @@ class Forger:
         return self._copied(STATE, self._stored(STATE, queue), 2)
 
     def _park_again(self, queue):
-        return self._copied(PARK, self._stored(PARK, queue), 2)
+        """One as it is, and one with another head, which no seal covers."""
+        head = {"flag": 99, "sys_flag": 0x701}
+        first, *others = self._copied(PARK, self._stored(PARK, queue), 2) or [()]
+        return [first, *((*each, head) for each in others)] if first else []
 
     def _another_queues(self, queue):
         """Records of other queues, and of the other topic of this one."""

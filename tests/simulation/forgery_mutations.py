@@ -1,5 +1,7 @@
 """Defects of seals, as `mutations` lists them: they show where somebody forges records."""
 
+from orderly.ordering import parking
+from orderly.protocol import park_record
 from orderly.protocol.record_format import Seal
 
 
@@ -18,7 +20,14 @@ def seal_for_any_queue(set_):
     set_(Seal, "_mac", anywhere)
 
 
+def believe_any_head(set_):
+    """Of a parked message the last copy counts, as its head says that it is stored."""
+    set_(park_record, "is_stored_as", lambda *_: True)
+    set_(parking, "_content", lambda *_: 0)
+
+
 FORGERY_MUTATIONS = (
+    believe_any_head,
     believe_any_seal,
     seal_for_any_queue,
 )

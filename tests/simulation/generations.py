@@ -7,7 +7,8 @@ A member is not told. Whoever owned the queue is *blind* until it takes the queu
 another offset than one of the past. What a blind member handles proves nothing and counts for
 nothing, for it must come again in its turn; the offsets it commits are *stale*. If it cannot even
 prove that the topic is another one, what it passes over is excused: nothing was finished in its
-time that is older than the new messages. By key an heir has the records for that, by queue nothing.
+time that is older than the new messages. By key an heir has the records for that; by queue it has
+nothing, but for what it remembers of a queue that it owned before.
 """
 
 import math
@@ -27,7 +28,7 @@ class Belief:
 
     Attributes:
         end: of the former log; what was on its way to the member is below that.
-        proof: whether it has finished a message of the former generation.
+        proof: whether it knows a message of the former generation.
     """
 
     end: int
@@ -101,10 +102,14 @@ class Generations:
             before = self._blind.pop(place, None)
             if before is not None:
                 self._was_blind.add((member.process, self._former(queue, self._present)))
-            if held is None or member.process.dead:
+            if member.process is None or member.process.dead:
                 continue
-            proof = bool(before and before.proof) or self._world.witness.has_finished(*place)
-            if held.owned.next_pull:
+            proof = bool(before and before.proof) or self._world.witness.has_seen(*place)
+            if held is None:
+                known = member.consumer and member.consumer._session.known.get(queue)
+                if known and known.offset and not proof and not self._by_key:
+                    self._blind[place] = Belief(known.offset, proof)  # where it will go on
+            elif held.owned.next_pull:
                 self._blind[place] = Belief(end, proof)
             else:
                 self._knowing.add(place)  # it stands where the new one begins
@@ -182,7 +187,7 @@ class Generations:
         if belief is None:
             self._stale.discard(queue)
             return False
-        if not belief.proof:
+        if not belief.proof and offset:  # or it has found out
             self._excuse(process, queue, belief.end)
             return False
         end = self._truth.log(queue).max_offset

@@ -68,20 +68,21 @@ class Grants:
         self._newest[queue] = process
 
     def heard(self, link, command):
-        """A member gets the answer to its lock request: now it knows."""
+        """A member gets the answer to its lock request: now it knows, unless it waits no more."""
         request = link.number, command.request_id
         if not command.is_response or request not in self._answers:
             return
         process, asked, granted = self._answers.pop(request)
         asked_at, now = self._asked_at.pop(request), self._kernel.now
+        in_time = now - asked_at <= LOCK_TIMEOUT
         for queue in asked & granted:
             place = process, queue
             self._refused_at.pop(place, None)
-            if now - asked_at <= LOCK_TIMEOUT:  # otherwise nobody waits for it any more
+            if in_time:
                 if max(now, process.paused_until) - self._trusted[place] > _SURE:
                     self._lapsed.add(place)
                 self._trusted[place] = asked_at
-        for queue in asked - granted:
+        for queue in asked - granted if in_time else ():
             self._refused_at[process, queue] = now
             self._robbed.pop((process, queue), None)
 

@@ -14,7 +14,7 @@ from orderly.ordering.broker_calls import (
     QueryOffset,
     SaveOffset,
 )
-from orderly.ordering.lanes import Lane
+from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
 from orderly.ordering.results import Disposition
@@ -118,8 +118,8 @@ def skip_the_first_of_a_pull(set_):
 def take_in_after_the_drop(set_):
     """Pulled messages are taken in and handled although the queue is being given up."""
 
-    def take(self, size, now, calls=1):
-        batch = self.messages.take(size, now, calls)
+    def take(self, size, now, calls=1, **how):
+        batch = self.messages.take(size, now, calls, **how)
         self._runs -= batch is None
         return batch
 
@@ -152,12 +152,12 @@ def go_on_after_a_reset(set_):
     set_(OwnedQueue, "restart_at", restart_at)
     failed = Puller._failed
 
-    def illegal(self, held, correct, *, reset):
+    def refused(self, held, reply):
         with held.lock:
-            held.owned.restart_at(correct, Drop.OFFSET_ILLEGAL)
+            held.owned.restart_at(reply.next_offset, Drop.OFFSET_ILLEGAL)
         failed(self, held, OrderlyError("pull again"))
 
-    set_(Puller, "_offset_illegal", illegal)
+    set_(Puller, "_refused", refused)
 
 
 def leave_a_filtered_tail_unfinished(set_):

@@ -6,7 +6,8 @@ from orderly.client import broker
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.puller import Puller
 from orderly.model import UndecodableMessage
-from orderly.ordering.lanes import Lane, Lanes
+from orderly.ordering.lane import Lane
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.protocol import stored_message
 
@@ -31,11 +32,11 @@ def suspend_nobody(set_):
     """A lane that failed does not wait: its next message runs."""
     take = Lanes.take
 
-    def take_the_next(self, size, now, calls=1):
+    def take_the_next(self, size, now, calls=1, **how):
         lane = self._ready[0] if self._ready else None
         if lane is not None and lane.messages.pending > 1:
             lane.messages._pending.rotate(-1 if lane.messages.head.reconsume_times else 0)
-        return take(self, size, now, calls)
+        return take(self, size, now, calls, **how)
 
     set_(Lanes, "take", take_the_next)
 
@@ -82,7 +83,7 @@ def overtake_what_is_deferred(set_):
 
     def put(self, lane, message):
         if lane.messages.count >= 2:
-            lane.later.append(message.queue_offset)
+            lane.defer(message)
             self.deferred += 1
         else:
             lane.messages.put((message,))
@@ -190,8 +191,8 @@ def commit_what_was_kept_in_a_burst(set_):
     """A burst that is cut short commits what was kept, though none of its calls succeeded."""
     take, catch_up, narrow = Lanes.take, Lanes.catch_up, Lanes.narrow
 
-    def take_for_several_calls(self, size, now, calls=1):
-        return take(self, size * calls, now)
+    def take_for_several_calls(self, size, now, calls=1, **how):
+        return take(self, size * calls, now, **how)
 
     def commit(self, batch):
         messages = batch.lane.messages

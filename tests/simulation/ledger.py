@@ -140,7 +140,7 @@ class Ledger:
         if not judged:
             self._unjudged[queue].update(_claimed(record))
         claimed = _claimed(record) | self.recorded[queue] | self._unjudged[queue]
-        self.parked.pass_over(queue, claimed)
+        self.parked.pass_over(member.process, queue, claimed)
         if judged:
             self._check_claim(member, queue, record, self.parked.covers)
         self._add(queue, record, judged=judged)
@@ -196,13 +196,20 @@ class Ledger:
         if other and (began is None or strict or offset < last[2]):
             text = f"{member} commits {offset} of {queue}, where {last[0].name} did meanwhile"
             raise Broken("overwritten", text)
-        if other:  # what that one had finished ahead is no longer next to an offset of its own
-            self._claims[queue].clear()
-            self.recorded[queue].clear()
+        if other:
+            self.robbers_do_not_count(queue, 0)
         self._committed[queue] = process, self._kernel.now, offset
         self._sent[queue].append((self._kernel.now, offset))
         self.deaths.moved(queue, offset)
         self.recorded[queue].update(range(offset))
+
+    def robbers_do_not_count(self, queue, offset):
+        """Another owner has committed: what is ahead is no longer next to an offset of its owner.
+
+        Whoever takes the queue next takes that for an offset that was set.
+        """
+        self._claims[queue].clear()
+        self.recorded[queue] = set(range(offset))
 
     def has_claims(self, queue):
         """Whether any record tells what is finished of a queue."""

@@ -45,6 +45,7 @@ class ParkedKeys:
         self._commands = defaultdict(dict)  # by queue: position and command, by id
         self._tombstones = defaultdict(dict)  # by queue and offset: the position of the last one
         self._releases = Counter()  # by queue and key
+        self._waited = defaultdict(list)  # by queue: offsets that waited before the last change
         self.unheard = set()
         self._truth.covered = self.covers
 
@@ -70,8 +71,10 @@ class ParkedKeys:
         """By key, the lowest message that waits."""
         if not self._keys[queue]:
             return {}
-        waiting = [offset for offset in self._copies[queue] if self.covers(queue, offset)]
-        return {self._truth.key(queue, o): o for o in sorted(waiting, reverse=True)}
+        return {self._truth.key(queue, o): o for o in sorted(self._waiting(queue), reverse=True)}
+
+    def _waiting(self, queue):
+        return [offset for offset in self._copies[queue] if self.covers(queue, offset)]
 
     def releases(self, queue, key):
         """How often a key was to be released."""
@@ -91,29 +94,39 @@ class ParkedKeys:
             return False
         for parked in after.values():
             self._check_count(queue, parked, entry.generation)
+        self._waited[queue] = self._waiting(queue)
         self._keys[queue] = after
         self._latest[queue] |= after
         return True
 
-    def pass_over(self, queue, claimed):
-        """Of what is claimed, note what waits no more because an operator dropped its key."""
+    def pass_over(self, process, queue, claimed):
+        """Of what an owner claims, note what waits no more because an operator dropped its key.
+
+        Also what only a former owner has finished, and not put on record: it has come again.
+        """
         for offset in sorted(self._copies[queue].keys() & claimed):
             settled = self._truth.finished[queue] | self._truth.skipped[queue]
-            done = offset in settled or self.covers(queue, offset)
             parked = self._latest[queue].get(self._truth.key(queue, offset))
-            if not done and parked is not None and self._is_dropped(queue, parked):
+            if self.covers(queue, offset) or parked is None:
+                continue
+            again = offset in self._waited[queue]
+            again = again and not self._world.witness.has_finished(process, (queue, offset))
+            if (again or offset not in settled) and self._is_dropped(queue, parked):
                 self._drop(queue, offset)
+        self._waited[queue] = ()
 
     def _drop(self, queue, offset):
         """An operator says that a message is done with."""
-        self._truth.skipped[queue].add(offset)
+        if offset not in self._truth.finished[queue]:
+            self._truth.skipped[queue].add(offset)
         witness = self._world.witness
         delivery = witness.latest.get((queue, offset))
         if delivery is None:
             self.unheard.add((queue, offset))
         else:
             delivery.success = True
-            witness.events.append(replace(delivery))  # in its turn: its key goes on behind it
+            # In its turn: its key goes on behind it.
+            witness.events.append(replace(delivery, ended=len(witness.events)))
 
     def _after(self, queue, before, entry):
         """The keys after an entry; None: more parts of it follow."""

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
-from orderly.consumer import offsets, park_commands, park_queue
-from orderly.consumer.park_commands import Adding, Ending, Replay, _Desk
+from orderly.consumer import offsets, park_commands, park_queue, replay
+from orderly.consumer.adding import Adding
+from orderly.consumer.command_ending import Ending
+from orderly.consumer.park_commands import _Desk
 from orderly.consumer.parking import Parker
+from orderly.consumer.replay import Replay
 from orderly.consumer.workers import Worker
 from orderly.ordering import ownership, parking
+from orderly.ordering.lane import Batch
 from orderly.ordering.owned_queue import OwnedQueue
 from orderly.ordering.parking import NOTHING_PARKED, KeyIndex, ParkedKeys, ParkedPlace, ParkingState
 from orderly.protocol.park_record import Verb
@@ -59,6 +63,21 @@ def leave_parked_keys_off_the_record(set_):
         return progress(offset, finished, moved, ParkingState((), kept.commands), crashes)
 
     set_(offsets, "CommitProgress", forgetful)
+
+
+def share_a_record_that_was_under_way(set_):
+    """A key counts as parked once a commit is done that began before the key was noted."""
+    record = offsets.OffsetSaver.record
+
+    def careless(self, held):
+        if held.saving.acquire(blocking=False):
+            held.saving.release()
+            record(self, held)
+        else:
+            with held.saving:
+                pass
+
+    set_(offsets.OffsetSaver, "record", careless)
 
 
 def forget_parked_keys_at_a_handover(set_):
@@ -115,17 +134,17 @@ def release_what_was_found_first(set_):
 
 def replay_beside_the_lane(set_):
     """A release runs beside the lane of its key instead of waiting for its turn."""
-    send_lane_task = OwnedQueue.send_lane_task
+    want_turn = OwnedQueue.want_turn
 
-    def beside(self, key, lane_task):
-        send_lane_task(self, (key, "beside"), lane_task)
+    def beside(self, key, turn):
+        want_turn(self, (key, "beside"), turn)
 
-    set_(OwnedQueue, "send_lane_task", beside)
+    set_(OwnedQueue, "want_turn", beside)
 
 
 def take_any_answer_for_done(set_):
     """A replayed message counts as done with any answer of the handler."""
-    set_(park_commands, "failure_of", lambda called, offset: None)
+    set_(replay, "failure_of", lambda called, offset: None)
 
 
 def replay_what_is_still_to_come(set_):
@@ -136,6 +155,7 @@ def replay_what_is_still_to_come(set_):
 def run_commands_again(set_):
     """A new owner repeats commands that were already carried out."""
     set_(ParkedKeys, "commands", property(lambda self: 0, lambda self, position: None))
+    set_(park_commands, "_was_answered", lambda told: False)
     set_(_Desk, "_refusal", _refusal_of_keys_that_are_not_parked)
 
 
@@ -152,7 +172,7 @@ def run_old_commands(set_):
     set_(_Desk, "_refusal", _refusal_of_keys_that_are_not_parked)
 
 
-def _refusal_of_keys_that_are_not_parked(self, command, position):
+def _refusal_of_keys_that_are_not_parked(self, command, message, told):
     parked = self._held.owned.parking.get(command.key)
     return "not parked" if parked is None else None
 
@@ -218,28 +238,24 @@ def count_again_what_is_parked_again(set_):
 
 def add_beside_the_handler(set_):
     """An operator's key is parked while the handler has messages of it."""
-    begin = Adding._begin
+    send = Adding.send
 
     def careless(self):
-        begun = begin(self)
-        lanes = self._held.owned.messages
-        lane = lanes.lane_of(self._command.key)
-        if begun and lane.since is not None:
-            lane.since = None
-            lanes._settle(lane)
-        return begun
+        held, key = self._held, self._command.key
+        with held.lock:
+            lane, parked = held.owned.messages.lane_of(key), held.owned.parking.parked(key)
+            busy = lane is not None and lane.messages.in_hand and not parked
+        if busy:
+            self._parker.park_by_hand(held, Batch(lane, ()), self._command.by)
+        send(self)
 
-    set_(Adding, "_begin", careless)
+    set_(Adding, "send", careless)
 
 
 def never_add(set_):
     """An operator's order to park gets the answer "done", and the key is still handled."""
 
-    def _begin(self):
-        self._ending.count(1)
-        return False
-
-    set_(Adding, "_begin", _begin)
+    set_(Adding, "_choose", lambda self: self._ending.count(1))
 
 
 PARKING_MUTATIONS = (
@@ -248,6 +264,7 @@ PARKING_MUTATIONS = (
     handle_what_is_behind,
     remember_the_last_copy_only,
     leave_parked_keys_off_the_record,
+    share_a_record_that_was_under_way,
     forget_parked_keys_at_a_handover,
     forget_parked_keys_after_a_reset,
     replay_from_the_first_copy,

@@ -133,7 +133,7 @@ def _killers(cast):
     """One or two messages end each process that handles them."""
     rng = cast.rng
     fixed = rng.choice([100.0, 400.0, 700.0])
-    faults = _acts(cast, 400.0) if rng.random() < 0.5 else []
+    faults = acts(cast, 400.0) if rng.random() < 0.5 else []
     if fixed == 700.0:  # time enough for a release to end processes, again and again
         faults.append(Fault(rng.uniform(260, 350), "release"))
     if rng.random() < 0.3:
@@ -156,7 +156,7 @@ def _parking(cast, faults, fixed=None, until=60.0):
     """Some messages are poison; faults, and what an operator does in the first seconds."""
     rng = cast.rng
     return {
-        "faults": [*faults, *_acts(cast, until)],
+        "faults": [*faults, *acts(cast, until)],
         "poison": rng.choice([0.1, 0.3]),
         "fixed": fixed or rng.choice([10.0, 30.0, 60.0]),
         "settings": _BY_KEY | {"commit_interval": rng.choice([5.0, 1.0])},
@@ -167,7 +167,7 @@ def _parking(cast, faults, fixed=None, until=60.0):
     }
 
 
-def _acts(cast, until):
+def acts(cast, until):
     """What an operator does about parked keys."""
     rng = cast.rng
     verbs = (*ACTS, "release", "drop", "add", "add")

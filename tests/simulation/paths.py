@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from unittest import mock
 
 from orderly.consumer.rate_gate import RateGate
+from orderly.consumer.rebalancer import Rebalancer
 from orderly.consumer.workers import Burst
-from orderly.ordering.lanes import Lane, Lanes
+from orderly.ordering.lane import Lane
+from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import OwnedQueue
 
 
@@ -78,6 +80,11 @@ PATHS = (
         "take_a_cancelled_call_for_a_success",
     ),
     Path("a coroutine cancelled at a loss", _happened("cancelled"), "forget_a_cancelled_run"),
+    Path(
+        "queues given up, for no handler is called",
+        _happened("withdrawn"),
+        "give_up_beside_a_handler",
+    ),
     Path("a worker process died", _happened("worker died"), "take_a_dead_worker_for_a_success"),
     Path("a lease extended", _happened("extend"), "extend_without_asking"),
     Path("an extension refused", _happened("extend refused"), "extend_what_is_lost"),
@@ -111,6 +118,12 @@ PATHS = (
     # What brokers lose.
     Path("offsets forgotten", _happened("offsets forgotten"), "leave_the_window_off_the_record"),
     Path("a start forgotten", _happened("start forgotten"), "forget_where_the_group_began"),
+    Path("a queue that came later", _happened("later queue"), "begin_later_queues_at_their_end"),
+    Path(
+        "a new group passes messages over",
+        _happened("passed over by a new group"),
+        "look_when_a_queue_is_taken",
+    ),
     Path("a topic made anew", _fault("topic anew"), "ignore_a_topic_made_anew"),
     Path("no state topic", _happened("state topic deleted"), "take_a_deleted_topic_for_there"),
     # What others write.
@@ -143,6 +156,11 @@ def observed(world):
     narrow, refilled = OwnedQueue.narrow, OwnedQueue.refilled
     drop_body, paced_until = Lane.drop_body, Lanes._paced_until
     stand_in_line = RateGate.stand_in_line
+    withdraw = Rebalancer._withdraw
+
+    def watched_withdraw(self):
+        happened["withdrawn"] += 1
+        withdraw(self)
 
     def watched_paced_until(self, batch, wake_at):
         until = paced_until(self, batch, wake_at)
@@ -153,8 +171,8 @@ def observed(world):
         happened["held back"] += 1
         stand_in_line(self, held)
 
-    def watched_take(self, size, now, calls=1):
-        batch = take(self, size, now, calls)
+    def watched_take(self, size, now, calls=1, **how):
+        batch = take(self, size, now, calls, **how)
         if calls > 1 and batch is not None and batch.messages:
             keeps = batch.lane.messages.in_hand > len(batch.messages)
             happened["kept beside bursts"] += keeps
@@ -179,6 +197,7 @@ def observed(world):
     with (
         mock.patch.object(Lanes, "_paced_until", watched_paced_until),
         mock.patch.object(RateGate, "stand_in_line", watched_stand_in_line),
+        mock.patch.object(Rebalancer, "_withdraw", watched_withdraw),
         mock.patch.object(Lane, "drop_body", watched_drop_body),
         mock.patch.object(Lanes, "take", watched_take),
         mock.patch.object(Burst, "__exit__", watched_leave),

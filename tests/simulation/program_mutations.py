@@ -10,6 +10,7 @@ from orderly.clock import now
 from orderly.consumer import handler_caller
 from orderly.consumer.control import Control
 from orderly.consumer.coroutines import Coroutines
+from orderly.consumer.engine_watch import EngineWatch
 from orderly.consumer.finishing import Finisher
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.puller import Puller
@@ -182,12 +183,12 @@ def go_on_although_the_broker_reset(set_):
     """When a broker reports an offset reset, only the next pull changes."""
     failed = Puller._failed
 
-    def illegal(self, held, correct, *, reset):
+    def refused(self, held, reply):
         with held.lock:
-            held.owned.next_pull = correct
+            held.owned.next_pull = reply.next_offset
         failed(self, held, OrderlyError("pull again"))
 
-    set_(Puller, "_offset_illegal", illegal)
+    set_(Puller, "_refused", refused)
 
 
 # --- coroutines, worker processes ----------------------------------------------------------------
@@ -231,6 +232,17 @@ def forget_a_cancelled_run(set_):
     set_(Coroutines, "_ended", forgetful)
 
 
+def give_up_beside_a_handler(set_):
+    """A member without an engine unlocks queues whose handler still runs."""
+    idle = OwnedQueue.idle.fget
+    set_(OwnedQueue, "idle", property(lambda self: self.dropped is Drop.STANDING or idle(self)))
+
+
+def stay_away(set_):
+    """A member whose event loop runs again does not join the group again."""
+    set_(EngineWatch, "_goes_on", lambda self: None)
+
+
 def take_a_dead_worker_for_a_success(set_):
     """A call whose worker process died counts as done."""
     call = ProcessHandler.__call__
@@ -265,10 +277,10 @@ def hand_out_what_is_paused(set_):
     """A pause stops pulling only."""
     take = OwnedQueue.take
 
-    def careless(self, size, now, calls=1):
+    def careless(self, size, now, calls=1, **how):
         paused, self.paused = self.paused, False
         try:
-            return take(self, size, now, calls)
+            return take(self, size, now, calls, **how)
         finally:
             self.paused = paused
 
@@ -387,6 +399,8 @@ PROGRAM_MUTATIONS = (
     take_any_coroutine_for_a_success,
     take_a_cancelled_call_for_a_success,
     forget_a_cancelled_run,
+    give_up_beside_a_handler,
+    stay_away,
     take_a_dead_worker_for_a_success,
     forget_what_a_dead_worker_had_named,
     take_all_that_a_dead_worker_had_for_named,

@@ -4,9 +4,11 @@ import dataclasses
 from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
+ENDS = 202
 BACK, TO_THE_END = 0, 100  # where an offset reset goes, percent of what is committed
 ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a key that is not parked
 MADE_BY_HAND, MADE_BY_SENDS, PARK_TOPIC = 1, 2, 4  # of a topic of records: how it comes back, which
+WRITTEN = 1  # a queue that a topic grows by gets messages
 ACTS = ("release", "drop", "try", "add", "look")  # what an operator does about parked keys
 FORGERIES = (  # what somebody appends who may write records; methods of `forgers.Forger`
     "state again", "park again", "another queues",
@@ -34,7 +36,8 @@ class Fault:
             while no member runs, too); of an operator's command: ONCE, TWICE or UNKNOWN (an add is
             about a key that waits, or any); of deleted records: flags, as MADE_BY_HAND; of lost
             ones: how many; of a slow network: milliseconds at most; of forged records: which of
-            FORGERIES. A kill at SEND is one at a record or a parked message.
+            FORGERIES; of a topic that grows: WRITTEN, or only to be read. A kill at SEND is one at
+            a record or a parked message.
     """
 
     at: float
@@ -80,6 +83,7 @@ class Scenario:
         dying: share of calls in which the worker process ends, with `engine` "process".
         extending: share of messages for which the handler extends the lease.
         secrets: of the members and the operator, for their records.
+        joins: seconds from the start at which all members start at once; 0: soon, one by one.
         faults: what goes wrong, by time.
     """
 
@@ -109,13 +113,16 @@ class Scenario:
     dying: float
     extending: float
     secrets: str
+    joins: float
     faults: tuple
 
     @property
     def end(self):
         """Seconds from the start after which no fault is left."""
         better = self.fixed if self.poison or self.killers else 0.0
-        return max([self.seconds, self.stuck, better, *(fault.end for fault in self.faults)])
+        return max(
+            [self.seconds, self.joins, self.stuck, better, *(fault.end for fault in self.faults)]
+        )
 
     @property
     def forged(self):

@@ -26,7 +26,10 @@ def send_two_requests_at_once(set_):
     def take(self, now, claim):
         if now < self._not_before:
             return None
-        batch, self._again = self._again or self._compose(claim), None
+        batch, looked_at = (self._again, 0) if self._again else self._compose(claim)
+        self._again = None
+        for _ in range(looked_at):
+            self._waiting.popleft()
         self._in_flight = batch or self._in_flight
         return batch
 

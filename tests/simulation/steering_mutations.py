@@ -4,6 +4,7 @@ from orderly.consumer.control import Control
 from orderly.consumer.rate_gate import RateGate
 from orderly.consumer.session import Session
 from orderly.ordering.lanes import Lanes
+from orderly.ordering.owned_queue import OwnedQueue
 
 
 def hand_out_what_is_of_a_paused_key(set_):
@@ -17,7 +18,7 @@ def forget_paused_keys_over_a_rebalance(set_):
     add = Session.add
 
     def forgetful(self, owned, subscription, memory=None):
-        paused, self.paused_keys = self.paused_keys, frozenset()
+        paused, self.paused_keys = self.paused_keys, set()
         try:
             return add(self, owned, subscription, memory)
         finally:
@@ -41,6 +42,11 @@ def call_nobody_in_line(set_):
     set_(RateGate, "_call_next", lambda self: None)
 
 
+def forget_the_pace_after_a_release(set_):
+    """A key that was released goes on at once, whatever its rate is."""
+    set_(OwnedQueue, "give_back", lambda self, batch, now: self.messages.give_back(batch))
+
+
 def forget_the_pace_of_a_key(set_):
     """A key goes on as soon as it can."""
     set_(Lanes, "_paced_until", lambda self, batch, wake_at: None)
@@ -52,5 +58,6 @@ STEERING_MUTATIONS = (
     resume_no_key,
     never_hold_a_consumer_back,
     call_nobody_in_line,
+    forget_the_pace_after_a_release,
     forget_the_pace_of_a_key,
 )

@@ -1,5 +1,9 @@
-"""Plots of programs that pause single keys, or that handle so many messages a second at most."""
+"""Plots of programs that pause single keys, or that handle so many messages a second at most.
 
+Operators give commands about keys meanwhile, in some of them.
+"""
+
+from tests.simulation.parking_plots import acts
 from tests.simulation.scenario import Fault
 
 _RATES = (None, None, 5.0, 20.0)  # messages a second
@@ -22,7 +26,7 @@ def steered(cast):
         harm = rng.choices(_HARM, k=rng.choice([0, 1, 2, 3]))
         faults += [cast.fault(kind, at + rng.uniform(0, 20)) for kind in harm]
     return {
-        "faults": faults,
+        **_parked(cast, faults, by_key=by_key),
         "settings": settings,
         "messages": rng.choice([10, 20]),
         "seconds": rng.choice([5.0, 20.0]),
@@ -30,3 +34,11 @@ def steered(cast):
         "keys": rng.choice([1, 2, 3]),
         "bodies": rng.choice([64, 2]),
     }
+
+
+def _parked(cast, faults, *, by_key):
+    """With order by key, in one history of two: some messages are poison, and an operator acts."""
+    if not by_key or cast.rng.random() < 0.5:
+        return {"faults": faults}
+    fixed = cast.rng.choice([10.0, 30.0])
+    return {"faults": [*faults, *acts(cast, 60.0)], "poison": 0.3, "fixed": fixed}

@@ -15,6 +15,7 @@ from tests.simulation.scenario import (
     QUERY,
     SEND,
     TO_THE_END,
+    WRITTEN,
 )
 from tests.simulation.truth import GROUP, TOPIC
 
@@ -120,6 +121,10 @@ class Strikes:
 
     def _seek(self, fault):
         self._by_member(fault, lambda member: member.seek(fault.code))
+
+    def _block_loop(self, fault):
+        """Something that runs on the members' event loop does not return for a while."""
+        self._by_member(fault, lambda member: member.block(fault.seconds))
 
     def _by_member(self, fault, act):
         """A member's program does something with its consumer."""
@@ -257,16 +262,22 @@ class Strikes:
     # --- operators -----------------------------------------------------------------------------
 
     def _grow(self, fault):
-        """More queues to read, as an operator grows a topic; senders keep to the old ones."""
+        """More queues to read, as an operator grows a topic; senders keep to the old ones.
+
+        Or a new one begins, with keys of its own, and sends to the new queues, too.
+        """
+        written = fault.code == WRITTEN
         for _, state in sorted(self._world.cluster.brokers.items()):
             old = state.topics.get(TOPIC)
             grown = type(old)(
                 name=TOPIC,
                 read_queues=old.read_queues + 1,
-                write_queues=old.write_queues,
+                write_queues=old.read_queues + 1 if written else old.write_queues,
                 order=True,
             )
             state.create_topic(grown)
+        if written:
+            self._world.add_producer()
 
     def _release(self, fault):
         self._world.operator.act(Verb.RELEASE, fault.code)

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,16 @@ from unittest import mock
 import pytest
 
 import tests.simulation.world as world_module
+from orderly import MessageQueue
 from orderly.log import where
+from orderly.protocol.ext import to_ext
+from orderly.protocol.frame import request
+from orderly.protocol.offsets import UpdateConsumerOffset
 from orderly.protocol.state_record import Acquire, Confirm, Entry
+from orderly.testing.oracle import Sent
 from tests.simulation import campaign, mutations
 from tests.simulation.campaign import catch, catch_again, run_chunk
+from tests.simulation.commits import Commit
 from tests.simulation.drawing import draw
 from tests.simulation.kernel import Process
 from tests.simulation.mutations import MUTATIONS, applied, known_seeds, told_on, write_seeds
@@ -24,7 +31,7 @@ from tests.simulation.paths import PATHS, PATHS_BY_NAME
 from tests.simulation.paths import Path as Path_
 from tests.simulation.shrink import kind_of, shrink
 from tests.simulation.truth import GROUP, TOPIC, Broken
-from tests.simulation.verdict import EXCUSES, judge_deliveries
+from tests.simulation.verdict import EXCUSES, _judge_forged, judge_deliveries
 from tests.simulation.witness import Delivery
 from tests.simulation.world import Violation, World, run
 
@@ -48,6 +55,17 @@ def test_no_seed_breaks_a_promise(played):
         9289,  # an operator parked the last suspect of a queue, and the turn was never given back
         15102,  # a call with several messages was under way when the program sought
         15487,  # a sender's retry: two copies in one batch, of which one became a dead letter
+        701201,  # a killed broker's old offset was not told of a queue with a dead letter
+        701858,  # a filter left all messages out, and the topic was made anew
+        904842,  # of forged records: what a robbed owner handled was judged too late
+        906131,  # a former ownership's pull was told of a reset while the queue was given up
+        1104899,  # a member was told of a reset while it took the queue over
+        1106571,  # a robbed owner committed beside what its robber had ahead
+        1108095,  # reset twice: what was finished in between
+        1110530,  # as 701201, with a broker that was killed twice
+        1113477,  # an operator dropped what former owners had finished
+        1120012,  # an operator released a key and dropped it at once
+        1117732,  # a lock was refused when nobody waited for the answer any more
     ],
 )
 def test_a_history_that_once_failed_holds(seed):
@@ -258,7 +276,7 @@ def test_of_a_save_that_is_under_way_at_a_seek_nothing_counts():
     assert not witness.ledger.recorded[queue]
     assert commits(world, queue, 1)
     assert witness.ledger.recorded[queue] == {0}
-    witness.commits.taken(queue)
+    witness.commits.taken(world.members[0].process, queue)
     world.truth.finished[queue].add(1)
     assert commits(world, queue, 2)
     witness.commits.was_sought(queue, 2, given_up=False)  # it is there already: nothing follows
@@ -289,7 +307,7 @@ def test_a_reset_may_be_taken_for_a_killed_broker_only_if_one_could_look_like_it
     world.witness.commits.was_reset(queue, target)
     assert 1 not in world.truth.finished[queue]
     world.truth.stored = lambda queue: target
-    world.witness.commits.confirmed(queue)
+    world.witness.commits.confirmed(member.process, queue)
     assert bool(world.happened["reset, excused"]) == doubtful
     assert (1 in world.truth.finished[queue]) == doubtful
 
@@ -305,7 +323,7 @@ def test_a_reset_may_be_taken_for_a_killed_broker_if_only_the_record_is_ahead():
     ledger.stored(member, queue, record, 1, judged=True)
     world.witness.commits.was_reset(queue, 0)
     world.truth.stored = lambda queue: 0
-    world.witness.commits.confirmed(queue)
+    world.witness.commits.confirmed(member.process, queue)
     assert world.happened["reset, excused"]
 
 
@@ -350,7 +368,7 @@ def test_a_reset_that_an_owner_put_on_record_is_not_taken_for_a_killed_broker():
     world.witness.commits.was_reset(queue, 1)
     ledger.stored(member, queue, entry(low=1), 1, judged=False)
     world.truth.stored = lambda queue: 1
-    world.witness.commits.confirmed(queue)
+    world.witness.commits.confirmed(member.process, queue)
     assert not world.happened["reset, excused"]
 
 
@@ -360,8 +378,119 @@ def test_by_queue_no_reset_is_taken_for_a_killed_broker():
     assert commits(world, queue, 2)
     world.witness.commits.was_reset(queue, 1)
     world.truth.stored = lambda queue: 1
-    world.witness.commits.confirmed(queue)
+    world.witness.commits.confirmed(world.members[0].process, queue)
     assert not world.happened["reset, excused"]
+
+
+@pytest.mark.parametrize("told", ["the heir", "another", "nobody"])
+def test_an_heir_that_is_told_of_a_reset_cannot_take_it_for_a_killed_broker(told):
+    world, queue = quiet_world(faults=())
+    for offset in (0, 1, 2):
+        assert commits(world, queue, offset)
+    ledger, owners = world.witness.ledger, world.witness.commits
+    heir, another = owner("member 1.1"), owner("member 0.1")
+    ledger.stored(another, queue, Acquire("x"), 0, judged=True)
+    ledger.stored(another, queue, entry(runs=((4, 5),)), 1, judged=False)
+    owners.was_reset(queue, 1)
+    world.truth.stored = lambda queue: 1
+    world.truth.reset_waits = lambda queue: True
+    owners.confirmed(heir.process, queue)
+    assert not world.happened["reset, excused"], "the broker still has to tell somebody"
+    if told != "nobody":
+        owners.told((heir if told == "the heir" else another).process, queue)
+    owners.goes_on(heir.process, queue)
+    assert world.happened["reset, excused"] == (told != "the heir")
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_was_finished_between_two_resets_counts_where_nobody_can_know_of_them(recorded):
+    """And what was finished before the first one, unless its owner has put that on record."""
+    world, queue = quiet_world(faults=())
+    for offset in (0, 1, 2):
+        assert commits(world, queue, offset)
+    member, ledger = owner("member 1.1"), world.witness.ledger
+    ledger.stored(member, queue, Acquire("x"), 0, judged=True)
+    world.witness.commits.was_reset(queue, 1)
+    ledger.stored(member, queue, entry(low=1 if recorded else 2), 1, judged=False)
+    world.witness.commits.recorded(queue)
+    world.truth.finished[queue].add(2)
+    world.witness.commits.was_reset(queue, 0)
+    assert not world.truth.finished[queue]
+    world.truth.stored = lambda queue: 0
+    world.witness.ledger.agrees = lambda queue, offset: False
+    world.witness.commits.confirmed(member.process, queue)
+    assert world.truth.finished[queue] == ({0, 2} if recorded else {0, 1, 2})
+
+
+def test_a_commit_beyond_the_end_of_the_log_is_none():
+    world, queue = quiet_world(faults=())
+    world.truth.finished[queue] |= {2, 3}
+    assert commits(world, queue, 3)
+    with pytest.raises(Broken, match="ends at 3"):
+        commits(world, queue, 4)
+
+
+def test_what_a_killed_broker_has_is_told_also_of_a_queue_in_which_something_was_passed_over():
+    """Such as a dead letter: then no commit is told any more that forbids repeats."""
+    world, queue = quiet_world(faults=())
+    assert commits(world, queue, 2)
+    world.truth.skipped[queue].add(2)
+    world.truth.stored = lambda queue: 1
+    world.witness.commits.went_back(queue)
+    assert [event.offset for event in world.witness.events] == [2, 1]
+
+
+def test_what_a_robber_has_ahead_does_not_count_beside_the_offset_of_who_does_not_know_it():
+    world, queue = quiet_world(faults=())
+    world.truth.log = lambda queue: SimpleNamespace(max_offset=4)
+    world.truth.finished[queue].add(3)
+    witness, robber, robbed = world.witness, owner("member 1.1"), world.members[0]
+    witness.ledger.stored(robber, queue, Acquire("y"), 0, judged=True)
+    witness.ledger.stored(robber, queue, Confirm("y", 0), 1, judged=True)
+    ahead = entry(low=1, previous_low=0, runs=((3, 4),))
+    witness.ledger.stored(robber, queue, ahead, 2, judged=True)
+    assert witness.ledger.recorded[queue] == {0, 3}
+    witness._grants.committed = lambda process, queue: True  # it compared, and saw nothing
+    header = UpdateConsumerOffset(
+        consumer_group=GROUP, topic=TOPIC, queue_id=queue.queue_id, commit_offset=2
+    )
+    address = world.cluster.brokers[queue.broker_name].address
+    link = SimpleNamespace(process=robbed.process, address=address)
+    witness._arrives(link, request(header.code, to_ext(header)))
+    assert witness.ledger.recorded[queue] == {0, 1}
+
+
+def test_a_refusal_that_comes_too_late_tells_nobody_that_the_lock_is_lost():
+    world, queue = quiet_world(faults=())
+    grants, member = world.witness._grants, owner("member 0.1")
+    answer = SimpleNamespace(is_response=True, request_id=1)
+
+    def refused(number, seconds):
+        link = SimpleNamespace(number=number)
+        grants.asked(link, answer)
+        grants._answers[number, 1] = member.process, {queue}, set()
+        world.kernel.now += seconds
+        grants.heard(link, answer)
+        world.kernel.now += 1.0
+        return grants.could_not_know(member, queue)
+
+    world.strikes.restarted_at[queue.broker_name] = world.kernel.now
+    assert refused(1, 5.0)
+    assert not refused(2, 0.1)
+
+
+def test_in_a_history_with_forged_records_an_excused_delivery_has_its_place_where_it_ended():
+    """Commits are among the events that are counted, and not judged."""
+    queue = MessageQueue(TOPIC, "broker-a", 0)
+    sent = [Sent("k", (queue, offset), (queue,), offset) for offset in range(3)]
+    events = [Commit(queue, 0, {}), Commit(queue, 0, {})]
+    for offset in range(3):
+        excused = offset == 1
+        one = Delivery("k", (queue,), (queue, offset), excused, None, 0.0, success=True)
+        events.append(replace(one, ended=len(events) + 1) if excused else one)
+    truth = SimpleNamespace(queues=lambda: [queue], consumed=lambda queue: True, finished={})
+    world = SimpleNamespace(witness=SimpleNamespace(events=events), truth=truth, happened=Counter())
+    assert _judge_forged(world, sent).excused == 1
 
 
 def entry(**changes):

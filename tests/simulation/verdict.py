@@ -69,8 +69,7 @@ def _judge_forged(world, sent):
     waits = {place for place in (s.id for s in sent) if place[0] in stopped}
     waits = {place for place in waits if place[1] not in truth.finished[place[0]]}
     sent = [each for each in sent if each.id not in waits]
-    events = [event for event in witness.events if isinstance(event, Delivery)]
-    verdict = judge(sent, _in_lanes([e for e in events if e.id not in waits], {}, frozenset()))
+    verdict = judge(sent, _in_lanes(witness.events, defaultdict(dict), waits))
     if verdict.lost:
         raise Broken("lost", str(verdict.examples))
     if not verdict.ok:

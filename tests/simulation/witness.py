@@ -14,15 +14,18 @@ from orderly.errors import LockLost
 from orderly.protocol.ext import from_ext
 from orderly.protocol.offsets import UpdateConsumerOffset
 from orderly.protocol.properties import decode_properties
+from orderly.protocol.pull import PullMessage
 from orderly.protocol.send import SendMessage
-from orderly.protocol.state_record import Confirm
+from orderly.protocol.state_record import Confirm, Entry
+from orderly.protocol.statistics import GetTopicStats
+from orderly.testing.fake.store import ReadStatus
 from tests.simulation.commits import Commits
 from tests.simulation.grants import Grants, queues_in
 from tests.simulation.kept import End, Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
-from tests.simulation.scenario import ACTS, COMMIT, LOCK, QUERY, SEND, UNLOCK
+from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, PULL, QUERY, SEND, UNLOCK
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
@@ -117,7 +120,7 @@ class Witness:
         self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.kept = Kept(world)
-        self._paused_at = {}  # by process
+        self._paused_at = {}  # by process: when, and which queues the topic had then
         self._keys_paused_at = {}  # by process and key
         self._pace = Pace(world)
         self._lost = set()  # (process, queue), as the program was told
@@ -166,11 +169,14 @@ class Witness:
         if command.is_response or (member := self._of(link)) is None:
             return
         self._spring(member, command, leaving=False)
+        if command.code == ENDS and from_ext(GetTopicStats, command.ext).topic == TOPIC:
+            self.commits.looked(member.process)
         if command.code == COMMIT:
             header, queue = self._commit(link, command)
             counts = self.commits.arrives(member, header, queue)
             if counts and self._grants.committed(member.process, queue):
                 self._excuse_robbers(member.process, queue)
+                self.ledger.robbers_do_not_count(queue, header.commit_offset)
         elif command.code == UNLOCK:
             self._check_unlock(member, queues_in(command.body, "mqSet"))
         elif command.code == SEND:
@@ -223,6 +229,10 @@ class Witness:
                 self._check_record(member, link, command, int(reply.ext["queueOffset"]))
         elif command.code == LOCK and member is not None:
             self._grants.answered(member, link, command, reply)
+        elif command.code == PULL and reply.remark == ReadStatus.OFFSET_RESET.value:
+            pull = from_ext(PullMessage, command.ext)
+            broker = self._world.network.servers[link.address]
+            self.commits.told(link.process, MessageQueue(pull.topic, broker, pull.queue_id))
 
     def _check_record(self, member, link, command, offset):
         header = from_ext(SendMessage, command.ext)
@@ -237,9 +247,13 @@ class Witness:
         elif (record := record_in(command)) is not None:
             judged = not self.commits.ignored(queue)
             if isinstance(record, Confirm):
-                self.commits.confirmed(queue)
+                self.commits.confirmed(member.process, queue)
+            elif isinstance(record, Entry):
+                self.commits.goes_on(member.process, queue)
             if ledger.stored(member, queue, record, offset, judged=judged):
                 self.commits.parked_changed(queue)
+            if isinstance(record, Entry):
+                self.commits.recorded(queue)
 
     def _heard_answer(self, link, command):
         """A member gets an answer: it knows that it has a lock, or that a dead letter is stored."""
@@ -320,9 +334,14 @@ class Witness:
             self._finished_by[process, former[queue]] = done
         self.commits.archive(former)
 
-    def has_finished(self, process, queue):
-        """Whether a process is done with any message of a queue, since it took it."""
-        return bool(self._finished_by.get((process, queue)))
+    def has_finished(self, process, place):
+        """Whether a process is done with a message, since it took the queue."""
+        return place[1] in self._finished_by.get((process, place[0]), ())
+
+    def has_seen(self, process, queue):
+        """Whether a process surely knows a message of a queue, of when it took it last."""
+        done = bool(self._finished_by.get((process, queue)))
+        return done or self.commits.has_passed(process, queue)
 
     # --- handlers ------------------------------------------------------------------------------
 
@@ -364,8 +383,8 @@ class Witness:
 
     def _check_pause(self, member, queue, context):
         """Nothing is handed out once a pause is under way; what had been taken still comes."""
-        began = self._paused_at.get(member.process)
-        if began is None or context.replayed or self._world.scenario.killers:
+        began, queues = self._paused_at.get(member.process, (None, ()))
+        if queue not in queues or context.replayed or self._world.scenario.killers:
             return
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             self._kernel.fail(Broken("handled while paused", f"{member}: {queue}"))
@@ -378,6 +397,18 @@ class Witness:
         if self._kernel.now > max(began, member.process.paused_until) + _IN_HAND:
             text = f"{member}: {message.sharding_key}"
             self._kernel.fail(Broken("handled while its key was paused", text))
+
+    def _check_content(self, message, home):
+        """A handler gets what was sent, on whatever way it comes."""
+        if home.topic != TOPIC:
+            return
+        sent = self._truth.message(home, message.queue_offset)
+        got, stored = (
+            (type(each), each.flag, each.raw_body, each.message_id) for each in (message, sent)
+        )
+        if got != stored:
+            text = f"{message.queue_offset} of {home}: {got}, sent was {stored}"
+            self._kernel.fail(Broken("another content", text))
 
     def _check_dead(self, member, queue, messages, context):
         """A member that knows that a dead letter is stored does not handle that message again."""
@@ -447,7 +478,7 @@ class Witness:
         """A member has paused all queues."""
         self._world.note(member, "pauses")
         self._world.happened["paused"] += 1
-        self._paused_at[member.process] = self._kernel.now
+        self._paused_at[member.process] = self._kernel.now, self._truth.names()
 
     def resumed(self, member):
         """A member ends its pause."""
@@ -521,7 +552,7 @@ class Witness:
             self.kept.forget(member.process, queue)
             self._grants.taken(member.process, queue)
             self._generations.taken(member.process, queue)
-            self.commits.taken(queue)
+            self.commits.taken(member.process, queue)
             self.ledger.taken(member.process, queue)
 
     @_surely
@@ -587,6 +618,7 @@ class Witness:
         queue, place = message.queue, self.place(member.process, message)
         home, offset = place
         call.homes[offset] = home
+        self._check_content(message, home)
         self._world.note(member, "replays" if replayed else "handles", offset, "of", home)
         self.calls[place] += 1
         in_hand = self.kept.handled(call, offset)
@@ -612,7 +644,7 @@ class Witness:
 
     def _check_delivery(self, call, place):
         member, replayed = call.member, call.replayed
-        if place[1] in self._finished_by[member.process, place[0]]:
+        if self.has_finished(member.process, place):
             text = f"{member}: {place[1]} of {place[0]}, which it has finished itself"
             self._kernel.fail(Broken("repeated", text))
         parked = self.ledger.parked

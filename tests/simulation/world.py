@@ -139,6 +139,7 @@ class World:
         self.forger = Forger(self)
         self.strikes = Strikes(self)
         self.witness = Witness(self)
+        self.ends_at_join = {}  # by queue, when the first member started
         self.ending = False  # from when on nobody is started any more
         self._trace = []
 
@@ -149,8 +150,10 @@ class World:
             Violation: a promise was broken.
         """
         kernel, scenario = self.kernel, self.scenario
+        if scenario.joins:
+            kernel.at(self.began + scenario.joins, self._note_ends)
         for member in self.members:
-            kernel.at(self.began + member.index * 0.3, member.begin)
+            kernel.at(self.began + (scenario.joins or member.index * 0.3), member.begin)
         for producer in self.producers:
             producer.begin()
         if scenario.poison or scenario.killers:
@@ -182,6 +185,15 @@ class World:
             paths=taken(self),
             excuses={name: self.happened[name] for name in EXCUSES},
         )
+
+    def _note_ends(self):
+        truth = self.truth
+        self.ends_at_join = {queue: truth.log(queue).max_offset for queue in truth.queues()}
+
+    def add_producer(self):
+        """One more producer begins, with keys of its own."""
+        self.producers.append(Sender(self, len(self.producers)))
+        self.producers[-1].begin()
 
     def _run_to_the_end(self):
         """Until everything is consumed, or nothing more comes of it."""

@@ -4,11 +4,9 @@ import os
 
 import pytest
 
-from orderly.errors import ConfigError
-
 pyspark = pytest.importorskip("pyspark") if not os.environ.get("CI") else __import__("pyspark")
 
-from orderly.spark.session import check_java, get_session  # noqa: E402  needs pyspark
+from orderly.spark.session import get_session  # noqa: E402  needs pyspark
 from tests.support.waiting import PATIENCE  # noqa: E402  as that
 
 PATIENT = {f"ORDERLY_{name}_TIMEOUT": str(PATIENCE) for name in ("CONNECT", "REQUEST")}
@@ -23,12 +21,6 @@ def patient(monkeypatch):
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    try:
-        check_java()
-    except ConfigError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
     home = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patched:
         for name, seconds in PATIENT.items():  # Spark's processes have it, too

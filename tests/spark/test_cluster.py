@@ -19,9 +19,7 @@ import pytest
 from orderly import Message
 from orderly.cli.demo.flights import load_events
 from orderly.cli.root import run
-from orderly.errors import ConfigError
 from orderly.spark.bundling import ZIP
-from orderly.spark.session import check_java
 from tests.support.programs import end
 from tests.support.topics import by_key, stored
 from tests.support.waiting import eventually, patient_producer
@@ -202,12 +200,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def master(folder):
-    try:
-        check_java()
-    except ConfigError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
     with cluster(folder) as url:
         yield url
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from orderly.config import ClientConfig
+from tests.support.optional import require
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 _USE = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13's default wants it
@@ -44,11 +41,7 @@ class Authority:
         return str(files["pem"]), str(files["key"])
 
     def _run(self, *args: object) -> None:
-        if shutil.which("openssl") is None:
-            if os.environ.get("CI") == "true":
-                pytest.fail("no openssl on PATH: TLS is not tested")
-            pytest.skip("no openssl on PATH: TLS is not tested")
-        subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True)
+        subprocess.run([*require("openssl"), *map(str, args)], check=True, capture_output=True)
 
 
 def server_context(certificate: tuple[str, str], clients: Path | None = None) -> ssl.SSLContext:

@@ -128,10 +128,10 @@ class Group:
             consumer.close()
 
 
-def send_numbers(producer, topic, keys, count, first=0):
+def send_numbers(producer, topic, keys, count, first=0, tags=None):
     """Send `count` messages a key, numbered from `first`, keys in turn; returns the results."""
     return [
-        producer.send(Message(topic, str(number).encode(), sharding_key=key))
+        producer.send(Message(topic, str(number).encode(), sharding_key=key, tags=tags))
         for number in range(first, first + count)
         for key in keys
     ]

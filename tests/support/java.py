@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ from orderly.testing import Delivered
 from orderly.testing.jars import fetch_jars, listed_jars
 from orderly.testing.java import find_java
 from orderly.testing.settings import LOGBACK
+from tests.support.optional import require
 
 # --- java -----------------------------------------------------------------------------------------
 # Java programs in tests: compiled by the JDK of the machine against the embedded broker's jars.
@@ -39,17 +39,6 @@ SILENT_LOGGING = """<configuration>
 """
 
 
-def require_jdk() -> tuple[str, str]:
-    """Return the commands (javac, java); without them skip the test, or fail it if CI=true."""
-    javac, java = shutil.which("javac"), shutil.which("java")
-    if javac is None or java is None:
-        missing = "no JDK on PATH (javac and java): nothing is compared with Java"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return javac, java
-
-
 def broker_classpath(jars: Path | None = None) -> str:
     """Return the jars of RocketMQ's client and server, joined; downloads those that are missing.
 
@@ -61,7 +50,7 @@ def broker_classpath(jars: Path | None = None) -> str:
 
 def compile_java(source: Path, target: Path, jars: Path | None = None) -> None:
     """Compile one file of Java into the folder `target`; `jars` as of `broker_classpath`."""
-    javac, _ = require_jdk()
+    javac, _ = require("jdk")
     options = ["-encoding", "UTF-8", "-cp", broker_classpath(jars), "-d", str(target)]
     _run([javac, *options, str(source)])
 
@@ -74,7 +63,7 @@ def run_java(classes: Path, main: str, given: str = "") -> str:
         main: name of the class.
         given: the program's input; input and output are UTF-8.
     """
-    _, java = require_jdk()
+    _, java = require("jdk")
     (classes / "rmq.logback-test.xml").write_text(SILENT_LOGGING)
     classpath = os.pathsep.join([str(classes), broker_classpath()])
     return _run([java, *SMALL, "-cp", classpath, main], given)
@@ -119,7 +108,7 @@ def compile_member(directory, jars=None):
 
     `jars`: a list of those of another release.
     """
-    _, java = require_jdk()
+    _, java = require("jdk")
     compile_java(SOURCE, directory, jars)
     options = [*SMALL, *quiet_options(directory)]
     class_path = os.pathsep.join([str(directory), broker_classpath(jars)])
@@ -136,15 +125,12 @@ def quiet_options(directory):
 
 
 def build_go_member(directory):
-    """Build Go's program into `directory`; returns the command. Without Go the test is skipped."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no go on PATH")
+    """Build Go's program into `directory`; returns the command."""
+    (go,) = require("go")
     program = directory / "member"
     command = [go, "build", "-o", str(program), "."]
     done = subprocess.run(command, cwd=GO_SOURCE, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"the Go member cannot be built: {done.stderr[-500:]}")
+    assert done.returncode == 0, done.stderr
     return [str(program)]
 
 

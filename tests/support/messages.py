@@ -68,8 +68,11 @@ def forge(client, queue, bodies, says, *, key=None, sys_flag=INNER_BATCH):
         raise
 
 
-def send_raw(client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB, batch=False, **properties):
-    """Store a message; returns its offset."""
+def send_raw(
+    client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB, flag=0, born=None, tries=None,
+    batch=False, **properties,
+):  # fmt: skip
+    """Store a message; returns its offset. `born` is in milliseconds since the epoch."""
     told = {names.UNIQ_KEY: f"raw-{time.monotonic_ns()}"} | properties
     if key is not None:
         told[names.SHARDING_KEY] = key
@@ -78,7 +81,9 @@ def send_raw(client, queue, body=GARBAGE, *, key=None, sys_flag=ZLIB, batch=Fals
         topic=queue.topic,
         queue_id=queue.queue_id,
         sys_flag=sys_flag,
-        born_timestamp=int(time.time() * 1000),
+        flag=flag,
+        born_timestamp=int(time.time() * 1000) if born is None else born,
+        reconsume_times=tries,
         properties=names.encode_properties(told),
         broker_name=queue.broker_name,
     )
@@ -102,6 +107,7 @@ def stored_bytes(
     at=1_700_000_000_456,
     physical=4096,
     reconsumed=0,
+    flag=0,
     checksum=None,
 ):
     """One message, laid out as MessageDecoder does; the bits of `sys_flag` say which hosts."""
@@ -121,7 +127,7 @@ def stored_bytes(
         f">IiiqqiQ{len(born_host)}sQ{len(store_host)}siq",
         crc32(body) & 0x7FFFFFFF if checksum is None else checksum,
         queue_id,
-        0,
+        flag,
         offset,
         physical,
         sys_flag,

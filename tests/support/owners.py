@@ -11,6 +11,7 @@ from orderly.errors import TopicNotFound
 from orderly.model import MessageQueue
 from orderly.ordering.broker_calls import (
     AppendRecord,
+    FirstLook,
     LockQueues,
     MaxOffset,
     MinOffset,
@@ -62,7 +63,8 @@ class StateBroker:
     With `lags` only what is `shown` of the log can be read; whoever waits at its end is shown the
     rest. `offset` is the group's committed offset, `park` what is in the park queue, `calls` what
     was asked. The queue has the messages from `minimum` to `end`, stored from `began` on, but for
-    those in `unreadable`; its state topic was made at `born`, or is `missing`.
+    those in `unreadable`; its state topic was made at `born`, or is `missing`. `new_group` is what
+    a member saw before it joined.
     """
 
     log: list[bytes] = field(default_factory=list)
@@ -79,6 +81,7 @@ class StateBroker:
     unreadable: frozenset = frozenset()
     born: int = BORN
     missing: bool = False
+    new_group: object = None
     calls: list = field(default_factory=list)
 
     def answer(self, call, client):  # noqa: C901 - a table
@@ -102,6 +105,8 @@ class StateBroker:
                 self.owner = None if self.owner == client else self.owner
             case QueryOffset():
                 return self.offset
+            case FirstLook():
+                return self.new_group
             case SaveOffset(_, offset):
                 self.offset = offset
             case MinOffset():

@@ -22,6 +22,7 @@ import redis
 import sqlalchemy
 
 from orderly.testing.ports import free_port
+from tests.support.optional import find, require
 from tests.support.waiting import eventually
 
 # --- program --------------------------------------------------------------------------------------
@@ -122,10 +123,8 @@ def has(commit):
 
 def promtool(*args, cwd):
     """Run it in a folder; returns its whole output, and fails the test if it fails."""
-    program = shutil.which("promtool")
-    assert program is not None, "install it: apt-get install prometheus"
     done = subprocess.run(
-        [program, *args],
+        [*require("promtool"), *args],
         cwd=cwd,
         check=False,
         stdout=subprocess.PIPE,
@@ -145,37 +144,18 @@ def promtool(*args, cwd):
 # manager.
 
 
-POSTGRES_FOLDERS = "/usr/lib/postgresql"
 UNPRIVILEGED = ("postgres", "nobody")
 START_TIMEOUT = 30
-
-
-def postgres_program(name):
-    """Path of one of PostgreSQL's programs, of the newest version there is; None: not installed."""
-    versions = Path(POSTGRES_FOLDERS).glob(f"*/bin/{name}")
-    newest = sorted(versions, key=lambda path: float(path.parts[-3]))
-    return str(newest[-1]) if newest else shutil.which(name)
-
-
-def database_is_installed(server):
-    """Whether "postgresql" or "redis-server" is."""
-    program = postgres_program("initdb") if server == "postgresql" else shutil.which(server)
-    return program is not None
-
-
-def database_is_wanted(server):
-    """Whether its tests are collected: in CI always, so that one that is missing is a failure."""
-    return database_is_installed(server) or bool(os.environ.get("CI"))
 
 
 @contextlib.contextmanager
 def postgresql():
     """A PostgreSQL server; yields its URL for SQLAlchemy (psycopg, sync and async)."""
-    assert database_is_installed("postgresql"), "install it: apt-get install postgresql"
+    (initdb,) = require("postgresql")
     user = _user()
     with _folder(user) as folder:
         data, port = f"{folder}/data", free_port()
-        create = [postgres_program("initdb"), "-D", data, "-U", "orderly", "-A", "trust", "-N"]
+        create = [initdb, "-D", data, "-U", "orderly", "-A", "trust", "-N"]
         subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=120, **_as(user))
         settings = {
             "listen_addresses": "127.0.0.1",
@@ -184,7 +164,7 @@ def postgresql():
             "max_connections": "40",
             "shared_buffers": "16MB",
         }
-        command = [postgres_program("postgres"), "-D", data, "-p", str(port)]
+        command = [find("postgres"), "-D", data, "-p", str(port)]
         command += [word for item in settings.items() for word in ("-c", "=".join(item))]
         url = f"postgresql+psycopg://orderly@127.0.0.1:{port}/postgres"
         with _running(command, folder, user, lambda: _answers_sql(url)):
@@ -194,11 +174,11 @@ def postgresql():
 @contextlib.contextmanager
 def redis_server():
     """A Redis server; yields its port."""
-    assert database_is_installed("redis-server"), "install it: apt-get install redis-server"
+    program = require("redis-server")[0]
     user = _user()
     with _folder(user) as folder:
         port = free_port()
-        command = [shutil.which("redis-server"), "--port", str(port), "--bind", "127.0.0.1"]
+        command = [program, "--port", str(port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", folder]
         with _running(command, folder, user, lambda: _answers_redis(port)):
             yield port
@@ -276,7 +256,6 @@ def _folder(user):
 # Debian's package `chromium` has it. https://chromedevtools.github.io/devtools-protocol/
 
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 120  # seconds for one answer: a hang-guard
 FLAGS = (
     "--headless=new",
@@ -299,20 +278,10 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-def browser_program():
-    """The path of Chromium; None: not installed."""
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
-
-
-def browser_is_wanted():
-    """Whether tests with it are collected: in CI always, so that its lack is a failure there."""
-    return browser_program() is not None or bool(os.environ.get("CI"))
-
-
 @contextlib.contextmanager
 def browser():
     """A browser with one empty page; yields a `Page`. It ends with the context manager."""
-    assert browser_program(), "install it: apt-get install chromium"
+    program = require("chromium")[0]
     commands_out, commands_in = os.pipe()  # Chromium reads file 3, and writes file 4
     answers_out, answers_in = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -323,7 +292,7 @@ def browser():
                 "-c",
                 EXEC,
                 *map(str, ours),
-                browser_program(),
+                program,
                 *FLAGS,
                 f"--user-data-dir={folder}",
                 "about:blank",

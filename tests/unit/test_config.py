@@ -65,6 +65,7 @@ def test_names_have_the_brokers_limits():
         ("host", ("host:9876",)),
         ("a:1;b:2", ("a:1", "b:2")),
         (" a:1 , b ", ("a:1", "b:9876")),
+        ("[::1]:1;[2001:db8::7]", ("[::1]:1", "[2001:db8::7]:9876")),
     ],
 )
 def test_name_servers(text, addresses):
@@ -87,6 +88,27 @@ def test_bad_name_servers(text, monkeypatch):
     monkeypatch.delenv("ORDERLY_NAMESRV", raising=False)
     with pytest.raises(ConfigError):
         ClientConfig(namesrv=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("http://mq-1:9876", "without http://"),
+        ("https://mq-1", "without https://"),
+        ("dns:///mq-1:8081", "without dns:///"),
+        ("rocketmq://mq-1:9876/", "without rocketmq://"),
+        ("202:202:0:0:0:0:81:1811", "as [202:202:0:0:0:0:81:1811]:9876"),
+        ("::1", "as [::1]:9876"),
+        ("202:202:0:0:0:0:81:1811:9876", "as [202:202:0:0:0:0:81:1811]:9876"),
+        ("a:b:c", "write host:port"),
+        ("[::1", "write host:port"),
+        ("mq-1/9876", "write host:port"),
+    ],
+)
+def test_what_is_no_address_is_told_with_what_to_write(text, remedy):
+    with pytest.raises(ConfigError, match="is not a name server address") as raised:
+        ClientConfig(namesrv=f"a:1;{text}")
+    assert remedy in str(raised.value)
 
 
 def test_the_environment_fills_in_and_explicit_values_win():

@@ -36,6 +36,13 @@ def test_another_process_holds_it_until_it_ends_however_it_ends(tmp_path):
     hold(path, BUSY).close()
 
 
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "made")
+    with pytest.raises(OSError, match="symbolic links"):
+        hold(tmp_path / "lock", BUSY)
+    assert not (tmp_path / "made").exists()
+
+
 def test_what_is_no_refusal_stays_what_it_is(tmp_path):
     with pytest.raises(FileNotFoundError):
         hold(tmp_path / "missing" / "lock", BUSY)

@@ -17,6 +17,7 @@ RANK = {
     "sentences": 0,
     "signals": 0,
     "clock": 1,
+    "interruptions": 1,
     "model": 1,
     "redaction": 1,
     "config": 3,

@@ -181,8 +181,10 @@ def test_elsewhere_it_has_any_name(answering):
         assert ask(server, Host="exporter.monitoring.svc:9788")[0] == 200
 
 
-def test_a_defect_is_told_in_the_log_and_not_to_the_caller(server, answering):
-    answering.body = RuntimeError("broken <inside>")
+@pytest.mark.parametrize("defect", [RuntimeError, ValueError, UnicodeEncodeError, OSError])
+def test_a_defect_is_told_in_the_log_and_not_to_the_caller(server, answering, defect):
+    args = ("utf-8", "x", 0, 1) if defect is UnicodeEncodeError else ()
+    answering.body = defect(*args, "broken <inside>")
     with capture_logs() as events:
         status, body, _ = ask(server, "/metrics")
     assert (status, body) == (500, b"500 Internal Server Error\n")

@@ -21,8 +21,8 @@ CONSUMERS = (
         in_state("ORPHAN"),
         "2m",
         "5m",
-        f"{GROUP}: nobody has {{{{ $value }}}} of its queue(s)",
-        "Members are connected, and none of them has the queue.",
+        f"{GROUP}: nobody reads {{{{ $value }}}} of its queue(s)",
+        "Members are connected, and none of them reads the queue: none has it, or it is forbidden.",
     ),
     Alert(
         "OrderlyQueueUnlocked",

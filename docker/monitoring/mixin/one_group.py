@@ -84,7 +84,7 @@ ORDERED = (
         ((STATE, by_state("topic_queues", f"%(T)s,{HELD_UP}")),),
         stacked=True,
         about="BLOCKED: a handler does not return. SUSPENDED: the first message fails each time."
-        " UNLOCKED: no member has its lock. ORPHAN: nobody has the queue. STALL: nothing is"
+        " UNLOCKED: no member has its lock. ORPHAN: nobody reads the queue. STALL: nothing is"
         " finished.",
     ),
     Panel(

@@ -20,10 +20,10 @@ GROUPS = {
     "orderly-offsets": OFFSETS,
     "orderly-watching": WATCHING,
 }
-EXPLAIN = " `orderly backlog explain {{ $labels.group }}` names the queues and says why."
-
-# A name may have "%", and nothing else that means something there.
-GROUP_PAGE = PAGE + '/?group={{ reReplaceAll "%" "%25" $labels.group }}'
+# Somebody copies the command, and follows the link: "?" stands for what no name of RocketMQ's has.
+_GROUP = 'reReplaceAll "[^%|a-zA-Z0-9_-]" "?" $labels.group'
+EXPLAIN = f" `orderly backlog explain '{{{{ {_GROUP} }}}}'` names the queues and says why."
+GROUP_PAGE = f'{PAGE}/?group={{{{ reReplaceAll "%" "%25" ({_GROUP}) }}}}'
 
 
 def rules() -> str:

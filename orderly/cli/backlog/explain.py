@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
@@ -17,7 +16,7 @@ from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
 from orderly.cli.terminal import printable
-from orderly.foreign_text import escaped
+from orderly.foreign_text import escaped, shell_word
 from orderly.monitoring.backlog.advice import Steps, next_steps, parked_steps
 from orderly.monitoring.backlog.reading import Head
 from orderly.monitoring.backlog.snapshot import GroupStatus, QueueStatus, Snapshot
@@ -100,7 +99,7 @@ def _paragraph(group: GroupStatus) -> str:
     lines += [_indented(f"- {text}") for text in group.findings]
     if dead := _dead(group):
         lines.append(_indented(f"- {_messages(dead)} in %DLQ%{group.group}. Next:"))
-        lines.append(_command(f"orderly dlq list {shlex.quote(group.group)}"))
+        lines.append(_command(f"orderly dlq list {shell_word(group.group)}"))
     return "\n".join(lines)
 
 
@@ -117,7 +116,7 @@ def _in_order(group: GroupStatus) -> Iterator[str]:
         yield _indented(f"- in order, with an owner: {_waits(_together(owned), owned)}.")
     if nobodys:
         yield _indented(f"- {_waits(_together(nobodys), nobodys)} whose owner is not known.")
-        yield from _next(("Find their owners:", (f"orderly locks {shlex.quote(group.group)}",)))
+        yield from _next(("Find their owners:", (f"orderly locks {shell_word(group.group)}",)))
 
 
 def _together(rows: Sequence[QueueStatus]) -> int:
@@ -177,6 +176,8 @@ def _first(head: Head, cause: str) -> str:
         text += ", tried once" if head.attempts == 1 else f", tried {head.attempts} times"
     if head.fingerprint and head.fingerprint not in cause:
         text += f", failure {printable(head.fingerprint)}"
+    if head.because:
+        text += f", not given up yet: {printable(head.because)}"
     return text
 
 

@@ -18,6 +18,7 @@ from orderly.cli.output import OF_BACKLOGS, Format, format_options, show
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import say
 from orderly.monitoring.backlog.states import Verdict
 
 EXAMPLES = """\b
@@ -57,5 +58,5 @@ def list_groups(
     lines = lines_of(snapshot, cut)
     show(listing(snapshot, lines, cut), form, settings)
     if not lines:
-        click.echo(nothing(snapshot, cut, names), err=True)
+        say(nothing(snapshot, cut, names))
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)

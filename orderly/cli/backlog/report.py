@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +16,8 @@ from orderly.cli.command import OrderlyCommand
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
-from orderly.durable_file import FOR_ALL, replacing
+from orderly.cli.terminal import say
+from orderly.durable_file import FOR_ALL, is_device, replacing
 from orderly.errors import ConfigError
 from orderly.extras import install
 from orderly.monitoring.backlog.evaluate import Backlog
@@ -22,6 +26,7 @@ from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict
 
 STDOUT = "-"
+_OWN = 0o600
 
 EXAMPLES = """\b
 Examples:
@@ -76,7 +81,7 @@ def report(
         click.echo(html.encode(), nl=False)
     else:
         write_whole(Path(out), html)
-        click.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}")
     return int(Verdict.UNKNOWN if unread(snapshot) else Verdict.OK)
 
 
@@ -91,7 +96,7 @@ class _Sampling(Backlog):
     def take(self, scan: Scan) -> Snapshot:
         self._taken += 1
         if self._samples > 1:
-            click.echo(f"sample {self._taken} of {self._samples}", err=True)
+            say(f"sample {self._taken} of {self._samples}")
         return super().take(scan)
 
 
@@ -122,14 +127,35 @@ def _check_target(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader finds the old one or the new one, and nothing between.
 
+    It has keys of messages: a new one is its owner's alone, and one that replaces the owner's own
+    keeps who may read it. No other file is written, whatever links lead there: a link is replaced
+    itself.
+
     Raises:
         ConfigError: it cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():  # a device or a pipe is not to be replaced
-            path.write_text(text, "utf-8")
+        if is_device(path):
+            _write_to_device(path, text)
         else:
-            with replacing(path.resolve(), FOR_ALL) as file:
+            with replacing(path, _mode_of(path)) as file:
                 file.write(text.encode())
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_to_device(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a link leads elsewhere by now
+            raise OSError(errno.EINVAL, "it leads to a regular file (for stdout give -)")
+        file.write(text.encode())
+
+
+def _mode_of(path: Path) -> int:
+    """Who may read and write the file that replaces one."""
+    try:
+        before = path.lstat()
+    except FileNotFoundError:
+        return _OWN
+    ours = stat.S_ISREG(before.st_mode) and before.st_uid == os.geteuid()
+    return before.st_mode & FOR_ALL if ours else _OWN

@@ -26,7 +26,7 @@ from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_option
 from orderly.cli.redacting import redact_option, redacted
 from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import CommonOptions, common_options, settings_of
-from orderly.cli.terminal import can_draw, printable
+from orderly.cli.terminal import can_draw, printable, say
 from orderly.client import Client
 from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.evaluate import Backlog
@@ -186,7 +186,7 @@ class _Log:
         form = self._watch.form
         for look in looks:
             if isinstance(look, OrderlyError):
-                click.echo(f"error: {printable(str(look))}", err=True)
+                say(f"error: {look}")
                 continue
             lines = lines_of(look, self._watch.cut)
             self._trends.take(lines)

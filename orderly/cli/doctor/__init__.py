@@ -27,6 +27,7 @@ from orderly.cli.options import Duration
 from orderly.cli.output import Format, format_options, show
 from orderly.cli.selection import complete_group, complete_topic
 from orderly.cli.settings import CommonOptions, common_options, settings_of
+from orderly.cli.terminal import tell
 from orderly.compiled import COMPILED
 from orderly.errors import ConfigError, OrderlyError
 from orderly.extras import install
@@ -109,7 +110,7 @@ def doctor(
     show(answer_of(findings), form, settings)
     if form.for_reader:
         for line in advice_lines(findings):
-            click.echo(line)
+            tell(line)
     return int(verdict_of(findings))
 
 

@@ -35,6 +35,7 @@ from orderly.errors import (
     OrderlyError,
     TopicNotFound,
 )
+from orderly.foreign_text import shell_word
 from orderly.log import get_logger
 from orderly.model import BrokerData, MessageQueue, Permission, TopicRoute
 from orderly.monitoring.texts import counted
@@ -320,7 +321,7 @@ def group_settings(
         raise GroupNotFound(
             f"broker {broker.broker_name} has no group {group}, and does not create groups itself"
             " (autoCreateSubscriptionGroup=false): create it, with order on: mqadmin"
-            f" updateSubGroup -c {broker.cluster} -g {group} -o true"
+            f" updateSubGroup -c {shell_word(broker.cluster)} -g {shell_word(group)} -o true"
         )
     return found
 
@@ -398,7 +399,7 @@ def _how_to_grant(error: NoPermission) -> str:
     found = _MISSING.search(error.remark)
     if found is None:
         return str(error)
-    user, resource = found.groups()
+    user, resource = map(shell_word, found.groups())
     return (
         f"grant it (mqadmin updateAcl -s {user} -r {resource} -a Sub,Get -d Allow), or set another"
         " access_key; docs/how-to/security.md says what is needed"

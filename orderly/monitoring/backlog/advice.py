@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
-from orderly.foreign_text import is_hidden
+from orderly.foreign_text import escaped, is_hidden, shell_word
 from orderly.monitoring.backlog.snapshot import QueueStatus
 from orderly.monitoring.backlog.states import QueueState
 from orderly.monitoring.texts import key_command
@@ -24,8 +23,9 @@ _ADVICE = {
     QueueState.AHEAD: "If the topic was deleted and created again, set the group back:\norderly"
     " offsets reset {group} {topic} --to-earliest --dry-run",
     QueueState.OFFLINE: "Start a member of the group.",
-    QueueState.ORPHAN: "A member takes the queue within 20 s of joining. If this lasts, members"
-    " subscribe to different topics: compare them.\norderly backlog describe {group}",
+    QueueState.ORPHAN: "Change what the cause names; the first command says how. If no member has"
+    " the queue: one takes it within 20 s of joining; if this lasts, members subscribe to different"
+    " topics: compare them.\norderly doctor {group} -t {topic}\norderly backlog describe {group}",
     QueueState.UNLOCKED: "Wait: the lock of a dead member ends within 60 s. If this lasts, another"
     " process still renews the lock: end the process that hangs.",
     QueueState.BLOCKED: "Find out where the handler hangs: look at the stack of member {owner}"
@@ -72,10 +72,10 @@ def next_steps(row: QueueStatus) -> Steps:
     text, *commands = (
         _ADVICE[row.state]
         .format(
-            group=shlex.quote(row.group),
-            topic=shlex.quote(queue.topic),
-            broker=queue.broker_name,
-            owner=row.owner or "(not known)",
+            group=shell_word(row.group),
+            topic=shell_word(queue.topic),
+            broker=escaped(queue.broker_name),
+            owner=escaped(row.owner or "(not known)"),
             add="" if add is None else f"{_ADD}{add}",
         )
         .split("\n")
@@ -90,7 +90,7 @@ def parked_steps(rows: Sequence[QueueStatus]) -> Steps:
     if one is not None:
         return _PARKED, (one,)
     of_topics = dict.fromkeys(
-        f"{shlex.quote(row.group)} -t {shlex.quote(row.queue.topic)}" for row, _ in parked
+        f"{shell_word(row.group)} -t {shell_word(row.queue.topic)}" for row, _ in parked
     )
     verbs = ("orderly parked list {}", "orderly parked release {} --all")
     return _PARKED, tuple(verb.format(of) for of in of_topics for verb in verbs)

@@ -61,6 +61,7 @@ class TopicMemory:
         self.reading = reading
         self._curves = {queue: OffsetHistory() for queue in reading.queues}
         self._marks = RateEstimator(at, reading.maximum)
+        self._closed: Mapping[str, str] = {}
 
     def view(
         self,
@@ -76,13 +77,15 @@ class TopicMemory:
                 queue: self._curves.get(queue, OffsetHistory()) for queue in reading.queues
             }
             self._marks = RateEstimator(at, reading.maximum)
+        closed = _closed(reading, brokers)
         same = (
             reading.maximum == known.maximum
             and reading.minimum == known.minimum
             and reading.queues == known.queues
             and reading.unread == known.unread
+            and closed == self._closed
         )
-        self.reading = reading
+        self.reading, self._closed = reading, closed
         curves = list(self._curves.values())
         for curve, end in zip(curves, reading.maximum, strict=True):
             if end >= 0:
@@ -97,11 +100,24 @@ class TopicMemory:
             skew=queue_skew(reading.queues, rates),
             same=same,
             whole=min((*reading.minimum, *reading.maximum), default=0) >= 0,
+            closed=closed,
         )
 
 
 def _retention(broker: BrokerReading | None) -> float | None:
     return None if broker is None else broker.retention
+
+
+def _closed(reading: TopicReading, brokers: Mapping[str, BrokerReading]) -> dict[str, str]:
+    """By broker, why nobody may read the topic there."""
+    found = {
+        name: f"topic {reading.topic} may not be read on broker {name} (its permission)"
+        for name in reading.closed
+    }
+    for name in {queue.broker_name for queue in reading.queues}:
+        if name in brokers and not brokers[name].serves_reads:
+            found[name] = f"broker {name} lets nobody read (brokerPermission)"
+    return found
 
 
 class ClusterTopics:
@@ -513,6 +529,9 @@ class Backlog:
                 partial(_to_read, [topics[t] for t in consumed if t in topics]),
                 self._settings.blocked_after,
                 self._settings.window,
+            )
+            found[name].barred = frozenset(
+                broker for broker, known in scan.brokers.items() if name in known.barred
             )
         forget_absent(self._groups, by_group)
         return found

@@ -206,6 +206,25 @@ def suspended(claim: Claim) -> QueueTrouble | None:
     return None
 
 
+def unpulled(claim: Claim) -> str | None:
+    """Why a member of ours cannot pull its queue; None: it can, or a pull failed just now."""
+    report = claim.report
+    if report is None or report.why not in _NOT_PULLED:
+        return None
+    if report.seconds is not None and report.seconds < QUIET:
+        return None
+    since = "" if report.seconds is None else f" (for {report.seconds:.0f} s)"
+    why = "" if report.reason is None else f": {report.reason}"
+    return f"{claim.client} {_NOT_PULLED[report.why]}{since}{why}"
+
+
+_NOT_PULLED = {
+    "PULL_FAILS": "cannot pull it",
+    "TOO_LARGE": "cannot pull its next message",
+    "NO_KEY": "has a key function that fails for its next message",
+}
+
+
 def _offset(claim: Claim) -> int:
     reported = None if claim.report is None else claim.report.offset
     return claim.info.commit_offset if reported is None else reported
@@ -277,6 +296,8 @@ class GroupObservation:
         unowned: of a group that takes locks, queues that no member has, or is giving up; every
             member said what it has.
         blocked, suspended: what its owner cannot get done.
+        unpulled: why its owner cannot pull it.
+        barred: brokers that do not let the group consume.
     """
 
     reading: GroupReading
@@ -295,6 +316,8 @@ class GroupObservation:
     unowned: Collection[MessageQueue] = ()
     blocked: Mapping[MessageQueue, QueueTrouble] = field(default_factory=dict)
     suspended: Mapping[MessageQueue, QueueTrouble] = field(default_factory=dict)
+    unpulled: Mapping[MessageQueue, str] = field(default_factory=dict)
+    barred: frozenset[str] = frozenset()
 
     def wants(self, topic: str) -> bool:
         """Whether the group may consume a topic: False only if that is certain."""
@@ -316,6 +339,7 @@ class GroupObservation:
         return (
             other.offsets_only
             and self.offline == other.offline
+            and self.barred == other.barred
             and self.topics == other.topics
             and (self.model, self.order) == (other.model, other.order)
         )
@@ -409,6 +433,7 @@ class GroupMemory:
             signs.unowned = frozenset(lonely) - given_up(reading)
             signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
             signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
+            signs.unpulled = {q: why for q, c in owned.items() if (why := unpulled(c)) is not None}
 
     def _count_changes(
         self, owners: Mapping[MessageQueue, str], topics: Container[str] | None

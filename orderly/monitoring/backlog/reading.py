@@ -30,6 +30,7 @@ class TopicReading:
         maximum: offset the next message gets, of each queue.
         stored_at: when each queue last grew; 0.0 if not known (never asked of cold brokers).
         unread: queues that exist to write to, and that no consumer reads.
+        closed: brokers at which the topic's permission allows no reading.
     """
 
     topic: str
@@ -38,6 +39,7 @@ class TopicReading:
     maximum: tuple[int, ...]
     stored_at: tuple[float, ...]
     unread: frozenset[MessageQueue] = frozenset()
+    closed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class BrokerReading:
         seconds: until its last answer.
         clock_offset: its clock minus ours, seconds; None: not known.
         retention: seconds for which it keeps messages (fileReservedTime); None: not known.
+        serves_reads: False: it lets nobody read (brokerPermission).
+        barred: groups that it does not let consume (consumeEnable).
     """
 
     name: str
@@ -59,6 +63,8 @@ class BrokerReading:
     seconds: float = 0.0
     clock_offset: float | None = None
     retention: float | None = None
+    serves_reads: bool = True
+    barred: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class Head:
         size: bytes.
         attempts: how often a member of ours tried it; None: not known.
         fingerprint: of its failure, as a member of ours reports it.
+        because: why it is not given up, or not parked, yet, as that member says.
     """
 
     offset: int
@@ -86,6 +93,7 @@ class Head:
     size: int
     attempts: int | None = None
     fingerprint: str | None = None
+    because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

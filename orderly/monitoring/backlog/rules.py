@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import lt
 
 from orderly.errors import ConfigError
@@ -80,6 +80,7 @@ class Topic:
         skew: of the inflow.
         same: whether queues and offsets are those of the previous scan.
         whole: whether every queue could be read.
+        closed: by broker, why nobody may read there.
     """
 
     reading: TopicReading
@@ -90,6 +91,7 @@ class Topic:
     skew: QueueSkew | None
     same: bool
     whole: bool
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,26 +408,59 @@ def _moved_since(pair: GroupTopic, place: int) -> bool:
 
 
 def why_offline(pair: GroupTopic, place: int) -> str:
-    """How many wait."""
+    """How many wait, and what keeps members from starting."""
     messages = counted(pair.backlog[place] or 0, "message")
-    return f"a backlog of {messages}, and no member of the group is connected"
+    bar = _bar(pair, place)
+    more = "" if bar is None else f"; none can consume: {bar}"
+    return f"a backlog of {messages}, and no member of the group is connected{more}"
 
 
 def orphan(pair: GroupTopic, place: int) -> bool:
-    """6. ORPHAN: in two scans no member reported the queue; or no member can read it."""
-    queue = pair.topic.reading.queues[place]
-    unread = queue in pair.topic.reading.unread and bool(pair.backlog[place])
-    return unread or queue in pair.signs.orphans
+    """6. ORPHAN: no member may read the queue, or can; or in two scans none reported it."""
+    queue, waits = pair.topic.reading.queues[place], bool(pair.backlog[place])
+    if queue in pair.signs.orphans or _cannot_pull(pair, place):
+        return True
+    if queue in pair.topic.reading.unread and waits:
+        return True
+    return _bar(pair, place) is not None and (waits or _attended(pair))
 
 
 def any_orphan(pair: GroupTopic) -> bool:
     """Whether any queue can be an orphan."""
-    return bool(pair.signs.orphans or pair.topic.reading.unread)
+    signs, topic = pair.signs, pair.topic
+    return bool(
+        signs.orphans or signs.unpulled or signs.barred or topic.closed or topic.reading.unread
+    )
+
+
+def _attended(pair: GroupTopic) -> bool:
+    """Whether members are there that want the topic, whatever waits."""
+    return bool(pair.signs.members) and pair.topic.reading.topic in (pair.signs.topics or ())
+
+
+def _bar(pair: GroupTopic, place: int) -> str | None:
+    """What forbids the group to read the queue."""
+    broker = pair.topic.reading.queues[place].broker_name
+    if broker in pair.signs.barred:
+        return f"broker {broker} does not let the group consume (consumeEnable)"
+    return pair.topic.closed.get(broker)
+
+
+def _cannot_pull(pair: GroupTopic, place: int) -> bool:
+    """Whether its owner said that it cannot, and nothing was committed since."""
+    queue = pair.topic.reading.queues[place]
+    return queue in pair.signs.unpulled and not (
+        pair.track.moved_at[place] > pair.signs.reading.running_at
+    )
 
 
 def why_orphan(pair: GroupTopic, place: int) -> str:
-    """Not readable, or no member has it."""
-    queue = pair.topic.reading.queues[place]
+    """Forbidden, not readable, not pulled, or no member has it."""
+    queue, bar = pair.topic.reading.queues[place], _bar(pair, place)
+    if bar is not None:
+        return f"nobody reads it: {bar}"
+    if _cannot_pull(pair, place):
+        return pair.signs.unpulled[queue]
     if queue in pair.topic.reading.unread:
         return "messages in a queue that nobody reads: the topic has fewer read queues than that"
     seen = pair.signs.reading.running_at - pair.signs.orphans[queue]

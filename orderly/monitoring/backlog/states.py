@@ -19,7 +19,7 @@ class QueueState(StrEnum):
     NEW = "NEW"  # never committed: where the group will start is its own setting
     LOST = "LOST"  # committed below the minimum: deleted before anybody consumed it
     OFFLINE = "OFFLINE"  # a backlog, and no member of the group is connected
-    ORPHAN = "ORPHAN"  # members are connected, and none of them has the queue
+    ORPHAN = "ORPHAN"  # members are connected, and none of them reads the queue
     BLOCKED = "BLOCKED"  # a handler works on the first message and does not return
     EXPIRING = "EXPIRING"  # half of the time is over for which the first message is kept
     STALL = "STALL"  # a backlog, and nothing was finished in the window
@@ -93,7 +93,7 @@ MEANINGS = {
     QueueState.LOST: "messages were deleted before they were consumed",
     QueueState.AHEAD: "committed beyond the log",
     QueueState.OFFLINE: "no member is connected",
-    QueueState.ORPHAN: "members are connected, but none has the queue",
+    QueueState.ORPHAN: "members are connected, but none reads the queue",
     QueueState.UNLOCKED: "no member holds the broker's lock on the queue",
     QueueState.BLOCKED: "the handler of the first message does not return",
     QueueState.EXPIRING: "the broker will soon delete the first message",

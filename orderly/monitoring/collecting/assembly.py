@@ -46,6 +46,7 @@ class BrokerPart:
         configs: its topics; None: not known.
         groups: its groups; None: not known.
         unread: groups whose offsets it refused to give.
+        barred: groups that it does not let consume.
     """
 
     broker: str
@@ -54,6 +55,7 @@ class BrokerPart:
     configs: Mapping[str, TopicConfig] | None = None
     groups: Collection[str] | None = None
     unread: frozenset[str] = frozenset()
+    barred: frozenset[str] = frozenset()
 
     def offsets(self, group: str, topic: str) -> Offsets | None:
         """What the group committed in the topic's queues here; None: not read."""
@@ -323,6 +325,7 @@ def _reading(topic: str, shares: Sequence[_Share]) -> TopicReading:
         maximum=_joined(map(s.table.maximum.get, s.ids, repeat(NOT_READ)) for s in shares),
         stored_at=tuple(s.table.stored_at.get(i, 0.0) for s in shares for i in s.ids),
         unread=frozenset(_unread(topic, shares)),
+        closed=frozenset(share.part.broker for share in shares if not _readable(share)),
     )
 
 
@@ -330,11 +333,15 @@ def _unread(topic: str, shares: Sequence[_Share]) -> Iterator[MessageQueue]:
     """Queues that no consumer sees: beyond the read number, or not readable."""
     for share in shares:
         if share.config is not None:
-            readable = Permission.READ in Permission(share.config.perm)
-            first = share.config.read_queues if readable else 0
+            first = share.config.read_queues if _readable(share) else 0
             for i in share.ids:
                 if i >= first:
                     yield MessageQueue(topic, share.part.broker, i)
+
+
+def _readable(share: _Share) -> bool:
+    """Whether the topic's permission lets anybody read there, for all that is known."""
+    return share.config is None or Permission.READ in Permission(share.config.perm)
 
 
 def _column(shares: Sequence[_Share], group: str, topic: str) -> tuple[int, ...]:

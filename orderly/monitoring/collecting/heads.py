@@ -166,7 +166,12 @@ def with_attempts(
         for queue, report in queue_reports(info).items():
             head = known.get(queue)
             if head is not None and head.offset == report.offset:
-                known[queue] = replace(head, attempts=report.attempts, fingerprint=report.reason)
+                known[queue] = replace(
+                    head,
+                    attempts=report.attempts,
+                    fingerprint=report.reason,
+                    because=report.because,
+                )
     return known
 
 

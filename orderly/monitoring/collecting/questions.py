@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from orderly.client.pipeline import Pipeline, Question
-from orderly.errors import OrderlyError, ProtocolError, RouteError
-from orderly.model import MessageQueue, TopicRoute
+from orderly.errors import OrderlyError, RouteError
+from orderly.model import MessageQueue, Permission, TopicRoute
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.ext import from_ext, of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, request
@@ -139,27 +139,41 @@ def all_topics() -> Question[Mapping[str, TopicConfig]]:
     )
 
 
-def all_groups() -> Question[frozenset[str]]:
-    """The names of all groups."""
+def all_groups() -> Question[dict[str, bool]]:
+    """All groups by name, and whether they may consume."""
     return Question(
         request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
-        lambda reply: frozenset(decode_group_configs(reply.body).groups),
+        lambda reply: {
+            name: group.consume_enabled
+            for name, group in decode_group_configs(reply.body).groups.items()
+        },
         "all consumer groups",
     )
 
 
-def retention() -> Question[float]:
-    """For how many seconds the broker keeps messages."""
-    return Question(
-        request(RequestCode.GET_BROKER_CONFIG), _read_retention, "for how long it keeps messages"
-    )
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What a scan wants to know of a broker's settings; without an answer, what it usually is.
+
+    Attributes:
+        retention: seconds for which it keeps messages; None: not known.
+        serves_reads: whether it lets anybody read.
+    """
+
+    retention: float | None = None
+    serves_reads: bool = True
 
 
-def _read_retention(reply: RemotingCommand) -> float:
-    seconds = retention_of(decode_settings(reply.body))
-    if seconds is None:
-        raise ProtocolError("the broker does not give its fileReservedTime")
-    return seconds
+def settings() -> Question[BrokerSettings]:
+    """For how long the broker keeps messages, and whether it serves reads."""
+    return Question(request(RequestCode.GET_BROKER_CONFIG), _read_settings, "its settings")
+
+
+def _read_settings(reply: RemotingCommand) -> BrokerSettings:
+    found = decode_settings(reply.body)
+    permission = found.get("brokerPermission", "")
+    readable = not permission.isdecimal() or Permission.READ in Permission(int(permission))
+    return BrokerSettings(retention_of(found), readable)
 
 
 def topic_stats(topic: str) -> Question[dict[MessageQueue, TopicOffset]]:

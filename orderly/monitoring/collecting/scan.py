@@ -33,6 +33,7 @@ from orderly.monitoring.collecting.assembly import (
     queues_wanted,
 )
 from orderly.monitoring.collecting.questions import (
+    BrokerSettings,
     ScanContext,
     maximum,
     minimum,
@@ -54,7 +55,7 @@ from orderly.protocol.topics import TopicConfig
 # Seconds after which a broker nobody sees any more counts as removed: what breaks in the evening
 # must not look well in the morning.
 FORGET_AFTER = 86_400.0
-_RETENTION_FOR = 3600.0  # seconds
+_SETTINGS_FOR = 60.0  # seconds
 _MINIMA_FOR = 600.0  # seconds; minima move when whole files are deleted, once in hours
 
 
@@ -70,7 +71,7 @@ class ScanMemory:
 
     def __init__(self) -> None:
         self._brokers: dict[str, _Known] = {}
-        self._retention: dict[str, tuple[float, float | None]] = {}
+        self._settings: dict[str, tuple[float, BrokerSettings]] = {}
         self._minima: dict[tuple[str, str], tuple[float, Mapping[int, int]]] = {}
 
     # --- brokers -------------------------------------------------------------------------------
@@ -92,18 +93,18 @@ class ScanMemory:
 
     # --- what changes rarely -------------------------------------------------------------------
 
-    def retention_due(self, broker: str, now: float) -> bool:
-        """Whether a broker has to be asked for how long it keeps messages."""
-        at, _ = self._retention.get(broker, (None, None))
-        return at is None or now - at > _RETENTION_FOR
+    def settings_due(self, broker: str, now: float) -> bool:
+        """Whether a broker has to be asked for its settings."""
+        at, _ = self._settings.get(broker, (None, None))
+        return at is None or now - at > _SETTINGS_FOR
 
-    def keep_retention(self, broker: str, seconds: float | None, now: float) -> None:
-        """Note for how long a broker keeps messages; None: it does not say."""
-        self._retention[broker] = (now, seconds)
+    def keep_settings(self, broker: str, settings: BrokerSettings | None, now: float) -> None:
+        """Note a broker's settings; None: it does not say, and they are as before."""
+        self._settings[broker] = (now, settings or self.settings(broker))
 
-    def retention(self, broker: str) -> float | None:
-        """For how long a broker keeps messages; None: not known."""
-        return self._retention.get(broker, (0.0, None))[1]
+    def settings(self, broker: str) -> BrokerSettings:
+        """A broker's settings, as far as they are known."""
+        return self._settings.get(broker, (0.0, BrokerSettings()))[1]
 
     def minima(self, topic: str, broker: str, now: float) -> Mapping[int, int] | None:
         """A topic's minima by queue id on a broker; None: not known, or too old."""
@@ -155,15 +156,15 @@ def open_scan(
         now: of the memory's clock.
     """
     asked = {
-        address: _first_questions(selection, memory.retention_due(broker, now))
+        address: _first_questions(selection, memory.settings_due(broker, now))
         for broker, address in round_.masters.items()
     }
     answers = pipeline.ask_each(asked, round_.deadline)
     openings = {}
     for broker, address in round_.masters.items():
-        committed, configs, groups, *retention = answers[address]
-        if retention:
-            memory.keep_retention(broker, _value(retention[0]), now)
+        committed, configs, groups, *settings = answers[address]
+        if settings:
+            memory.keep_settings(broker, _value(settings[0]), now)
         part = _said(memory.recall(broker), _value(configs), _value(groups))
         if _refused(committed):
             opening = _group_by_group(pipeline, round_, part, selection, committed)
@@ -177,13 +178,13 @@ def open_scan(
     return openings
 
 
-def _first_questions(selection: Selection, with_retention: bool) -> Sequence[Question[Any]]:
+def _first_questions(selection: Selection, with_settings: bool) -> Sequence[Question[Any]]:
     asked: list[Question[Any]] = [
         questions.all_committed(selection.named_groups if selection.only_named else None),
         questions.all_topics(),
         questions.all_groups(),
     ]
-    return [*asked, questions.retention()] if with_retention else asked
+    return [*asked, questions.settings()] if with_settings else asked
 
 
 def _value(answer: T | OrderlyError) -> T | None:
@@ -200,14 +201,13 @@ def _silence(*answers: object) -> RemotingError | None:
 
 
 def _said(
-    known: BrokerPart, configs: Mapping[str, TopicConfig] | None, groups: frozenset[str] | None
+    known: BrokerPart, configs: Mapping[str, TopicConfig] | None, groups: dict[str, bool] | None
 ) -> BrokerPart:
     """What the broker says now, and for the rest what it said before."""
-    return replace(
-        known,
-        configs=known.configs if configs is None else configs,
-        groups=known.groups if groups is None else groups,
-    )
+    if groups is not None:
+        barred = frozenset(name for name, may_consume in groups.items() if not may_consume)
+        known = replace(known, groups=frozenset(groups), barred=barred)
+    return known if configs is None else replace(known, configs=configs)
 
 
 def _with_offsets(
@@ -543,12 +543,15 @@ class Collector:
     def _broker(self, name: str, opening: Opening, spans: QueueSpans) -> BrokerReading:
         error = opening.error or spans.silent.get(name)
         traffic = self.pipeline.traffic(self.round.masters.get(name, ""))
+        settings = self._memory.settings(name)
         return BrokerReading(
             name,
             error=str(error) if error else None,
             requests=traffic.requests.total(),
             seconds=traffic.seconds,
-            retention=self._memory.retention(name),
+            retention=settings.retention,
+            serves_reads=settings.serves_reads,
+            barred=opening.part.barred,
         )
 
 

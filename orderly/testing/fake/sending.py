@@ -13,6 +13,7 @@ from orderly.namespace import DEAD_PREFIX, RETRY_PREFIX, is_retry_topic
 from orderly.protocol import properties as names
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
+from orderly.protocol.moments import moment_of
 from orderly.protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
 from orderly.protocol.send import SendMessage, decode_batch, unique_key
 from orderly.protocol.topics import TopicConfig
@@ -100,7 +101,7 @@ def _message(state: BrokerState, call: Call, header: SendMessage, queue_id: int)
         queue_id=queue_id,
         body=call.command.body,
         properties=_with_ours(state, properties),
-        born_time=header.born_timestamp / 1000,
+        born_time=moment_of(header.born_timestamp),
         born_host=call.peer,
         flag=header.flag,
         sys_flag=header.sys_flag,
@@ -150,7 +151,7 @@ def _store_batch(
             queue_id=queue_id,
             body=member.body,
             properties=_properties(member.properties),  # a broker adds nothing to these
-            born_time=header.born_timestamp / 1000,
+            born_time=moment_of(header.born_timestamp),
             born_host=call.peer,
             flag=member.flag,
             sys_flag=header.sys_flag,

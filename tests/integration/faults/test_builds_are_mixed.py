@@ -50,6 +50,7 @@ def builds(client, group, topic):
     return {"present" if each else "former" for each in told}
 
 
+@pytest.mark.needs("git")
 def test_either_build_goes_on_where_the_other_was_killed(orderly_broker, former, closing):
     broker = closing(leasing_broker(SHORT))
     topic, group = unique("topic"), unique("group")

@@ -1,9 +1,14 @@
 """Completion: what a shell needs, without importing a command to complete its name."""
 
+import contextlib
+import json
 import os
+import select
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -145,3 +150,90 @@ def test_an_answer_that_does_not_come_is_not_waited_for():
     never = threading.Event()
     assert _within(0.01, lambda: [str(never.wait(30))]) == []
     never.set()
+
+
+# --- names that a shell would run, from a server that lists what no broker has --------------------
+
+HOSTILE = [
+    "$(touch${IFS}hit)", "`touch${IFS}hit`", "a;touch${IFS}hit", "a|touch", "a&touch", "x>hit",
+    "~root", "--yes", "-x", "a b", "a\nplain,b", "a\x1b[2J", "*", "{a,b}", "=ls", "a'b", 'a"b',
+    "a\\b", "ä", "a" * 256, "",
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("patient")
+def test_no_name_is_offered_that_a_shell_would_not_take_as_it_is(
+    completed, orderly_fake, monkeypatch, tmp_path
+):
+    with orderly_fake._running().changing() as cluster:
+        for name in HOSTILE:
+            cluster.create_topic(name, 1)
+    assert completed("tail ") == TOPICS
+    path = tmp_path / "config.toml"
+    path.write_text("\n".join(f"[contexts.{json.dumps(name)}]" for name in (*HOSTILE, "prod.eu")))
+    monkeypatch.setenv("ORDERLY_CONFIG", str(path))
+    assert completed("context use ") == ["prod.eu"]
+
+
+class Shell:
+    """An interactive bash on a terminal of its own, as somebody has it who uses completion."""
+
+    def __init__(self, folder, namesrv):
+        self._main, other = os.openpty()
+        scripts = Path(sys.executable).parent
+        env = {
+            "PATH": f"{scripts}:{os.environ['PATH']}", "HOME": str(folder), "TERM": "dumb",
+            "ORDERLY_NAMESRV": namesrv, "ORDERLY_CONFIG": os.devnull, "PS1": "ready> ",
+        }  # fmt: skip
+        self._bash = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-i"], stdin=other, stdout=other, stderr=other,
+            cwd=folder, env=env, start_new_session=True,
+        )  # fmt: skip
+        os.close(other)
+        self.shown = ""
+
+    def types(self, keys):
+        os.write(self._main, keys.encode())
+
+    def shows(self, text, within=30.0):
+        """Whether a text appears from now on; what was shown before is forgotten."""
+        self.shown, ends = "", time.monotonic() + within
+        while time.monotonic() < ends and text not in self.shown:
+            if select.select([self._main], [], [], 0.1)[0]:
+                self.shown += os.read(self._main, 4096).decode(errors="replace")
+        return text in self.shown
+
+    def close(self):
+        self._bash.kill()
+        self._bash.wait()
+        os.close(self._main)
+
+
+@pytest.fixture
+def shell(cluster, orderly_fake, tmp_path):
+    (tmp_path / "home").mkdir()
+    shell = Shell(tmp_path / "home", orderly_fake.namesrv)
+    with contextlib.closing(shell):
+        shell.types('eval "$(orderly completion bash)"; echo in$((4+3))stalled\n')
+        assert shell.shows("in7stalled", 60)
+        yield shell
+
+
+def test_a_tab_and_an_enter_run_no_command_of_a_name_server(shell, orderly_fake, tmp_path):
+    for topic in TOPICS:
+        orderly_fake.delete_topic(topic)
+    with orderly_fake._running().changing() as cluster:
+        cluster.create_topic(HOSTILE[0], 1)
+    for _ in range(20):  # a name may take a second: a busy machine may need more
+        shell.types("\x15orderly dlq list shi\t")
+        if shell.shows("shipping", 5):
+            break
+    else:
+        pytest.fail(f"nothing is completed: {shell.shown!r}")
+    for _ in range(3):
+        shell.types("\x15orderly tail \t")
+        shell.shows("touch", 3)
+        shell.types("\n")
+        shell.types("echo en$((4+3))ded\n")
+        assert shell.shows("en7ded", 60)
+    assert not (tmp_path / "home" / "hit").exists()

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import unicodedata
 
 import click
 import pytest
@@ -151,18 +152,24 @@ def test_no_text_is_a_formula_or_breaks_its_line(text):
         csv.reader(io.StringIO(of("csv", CommandOutput((Column("x"),), [(text,)]), headers=False))),
         [""],
     )
-    assert not row[0].startswith(("=", "+", "-", "@", "\t", "\r"))
+    for cell in row[0].split(";"):  # as spreadsheets of many countries do
+        assert unicodedata.normalize("NFKC", cell.lstrip()[:1])[:1] not in set("=+-@")
     assert "\n" not in row[0]
     assert "\x1b" not in row[0]
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", '=HYPERLINK("http://x")'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1", "+1", "-1", "@x", '=HYPERLINK("http://x")', " =1", "\u00a0=1", "\u3000+1",
+        "\uff1d1", "\uff0b1", "\uff0d1", "\uff20x", "\ufe661",
+    ],
+)  # fmt: skip
 def test_formulas_are_quoted(text):
-    assert (
-        of("csv", CommandOutput((Column("x"),), [(text,)]), headers=False)
-        .lstrip('"')
-        .startswith("'")
-    )
+    answer = CommandOutput((Column("x"),), [(text,), (f"a;{text}",)])
+    first, second = csv.reader(io.StringIO(of("csv", answer, headers=False)))
+    assert first[0].startswith("'")
+    assert second[0].startswith("a;'")
 
 
 def test_json_and_yaml_say_the_same():

@@ -54,7 +54,8 @@ def test_without_a_name_server_the_error_says_how_to_name_one(capsys, no_namesrv
     assert "namesrv=" not in err
 
 
-def test_without_a_name_server_the_local_broker_is_used(capsys, no_namesrv):
+def test_without_a_name_server_the_local_broker_is_used(capsys, no_namesrv, monkeypatch):
+    monkeypatch.setattr(daemon_state, "command_of", lambda _: "orderly broker start --foreground")
     pid = os.getpid()
     birth = daemon_state.birth_of(pid)
     daemon_state.home("default").mkdir(parents=True, exist_ok=True)

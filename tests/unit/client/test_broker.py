@@ -19,6 +19,7 @@ from orderly.errors import (
 from orderly.model import MessageQueue
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import reply_to
+from orderly.protocol.statistics import TopicOffset, encode_topic_stats
 from tests.support.waiting import eventually
 
 QUEUE = MessageQueue("orders", "broker-a", 2)
@@ -139,6 +140,65 @@ def test_no_other_code_means_it(client, broker, error_of, code):
 def test_a_success_without_an_offset_is_an_error_not_a_zero(client, broker, error_of):
     broker.on(RequestCode.QUERY_CONSUMER_OFFSET, ext={})
     assert isinstance(error_of(client.brokers.query_offset, "g", QUEUE), ProtocolError)
+
+
+def test_a_group_has_offsets_where_its_first_queue_has_one(client, broker):
+    broker.on(RequestCode.QUERY_CONSUMER_OFFSET, ext={"offset": "7"})
+    assert client.brokers.has_offsets("g", queues(0, 1, 2, 3))
+    assert not broker.requests(RequestCode.QUERY_TOPICS_BY_CONSUMER)
+
+
+@pytest.mark.parametrize("first", [{"code": 22}, {"ext": {"offset": "0"}}], ids=["none", "zero"])
+@pytest.mark.parametrize(
+    ("topics", "has"), [(["orders"], True), (["orders-2", "%RETRY%g"], False), ([], False)]
+)
+def test_or_where_the_broker_lists_the_topic_for_it(client, broker, first, topics, has):
+    """0 may be what a broker before 5.0 says where there is none."""
+    broker.on(RequestCode.QUERY_CONSUMER_OFFSET, **first)
+    broker.on(RequestCode.QUERY_TOPICS_BY_CONSUMER, body=json.dumps({"topicList": topics}).encode())
+    assert client.brokers.has_offsets("g", queues(0, 1, 2, 3)) == has
+    (asked,) = broker.requests(RequestCode.QUERY_TOPICS_BY_CONSUMER)
+    assert asked.ext["group"] == "g"
+    assert len(broker.requests(RequestCode.QUERY_CONSUMER_OFFSET)) == 1
+
+
+@pytest.mark.parametrize("code", [1, 3, 16])
+@pytest.mark.parametrize("has", [True, False])
+def test_or_where_any_queue_has_one_if_the_broker_does_not_answer_that(client, broker, code, has):
+    def answer(request):
+        there = has and request.ext["queueId"] == "3"
+        return reply_to(request, ext={"offset": "7"}) if there else reply_to(request, 22)
+
+    broker.on(RequestCode.QUERY_CONSUMER_OFFSET, answer)
+    broker.on(RequestCode.QUERY_TOPICS_BY_CONSUMER, code=code)
+    assert client.brokers.has_offsets("g", queues(0, 1, 2, 3)) == has
+
+
+@pytest.mark.parametrize("code", [2, 14, 1500])
+def test_a_broker_that_is_busy_or_ends_says_nothing_of_it(client, broker, error_of, code):
+    broker.on(RequestCode.QUERY_CONSUMER_OFFSET, code=22)
+    broker.on(RequestCode.QUERY_TOPICS_BY_CONSUMER, code=code)
+    assert error_of(client.brokers.has_offsets, "g", queues(0, 1)).code == code
+
+
+def test_where_queues_end_a_slave_says_too_while_the_master_is_away(client, new_broker, cluster):
+    slave = new_broker()
+    cluster.add("orders", **{"broker-a": {1: slave.address}})
+    slave.on(RequestCode.GET_TOPIC_STATS_INFO, body=encode_topic_stats({QUEUE: TopicOffset(1, 5)}))
+    assert client.brokers.topic_stats(QUEUE) == {QUEUE: TopicOffset(1, 5)}
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"), [(1, {}), (3, {}), (16, {}), (2, BrokerBusy), (17, TopicNotFound)]
+)
+def test_what_a_broker_does_not_tell_of_a_topic_can_be_asked_otherwise(
+    client, broker, error_of, code, answer
+):
+    broker.on(RequestCode.GET_TOPIC_STATS_INFO, code=code)
+    if answer == {}:
+        assert client.brokers.topic_stats(QUEUE) == answer
+    else:
+        assert isinstance(error_of(client.brokers.topic_stats, QUEUE), answer)
 
 
 def test_update_offset_is_acknowledged_by_the_broker(client, broker):

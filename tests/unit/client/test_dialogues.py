@@ -8,9 +8,21 @@ import pytest
 
 from orderly.client.broker import PullQuery
 from orderly.client.dialogues import performer
-from orderly.errors import OrderlyError
+from orderly.errors import OrderlyError, TopicNotFound
 from orderly.model import MessageQueue
-from orderly.ordering.broker_calls import AppendRecord, ReadParked, ReadRecords, RecordsRead
+from orderly.ordering.broker_calls import (
+    AppendRecord,
+    HasOffsets,
+    Peek,
+    Peeked,
+    QueueEnds,
+    ReadParked,
+    ReadRecords,
+    RecordsRead,
+    SaveOffset,
+)
+from orderly.protocol.ext import of_queue, to_ext
+from orderly.protocol.frame import request
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.park_record import (
     ParkDetails,
@@ -20,6 +32,7 @@ from orderly.protocol.park_record import (
     read_parked,
 )
 from orderly.protocol.parked_key import key_tag
+from orderly.protocol.send import SendMessage
 from orderly.protocol.state_record import Confirm, encode_record
 from orderly.testing.fake.broker import FakeBroker
 from tests.support.consuming import unique
@@ -106,6 +119,52 @@ def test_people_can_find_a_record_by_kind_and_group(client, perform, queue):
     pull = PullQuery("tool", queue, 0, 1, Subscription(queue.topic), suspend=0)
     (message,) = client.brokers.pull_now(pull).messages
     assert (message.tags, message.keys) == ("confirm", ("group",))
+
+
+# --- whether a group is new ----------------------------------------------------------------------
+
+
+def told(client, queue):
+    """A message of a queue, as a look at where the queue ends tells it."""
+    store(client, queue)
+    return Peeked(stored_at(client, queue, 0), 1)
+
+
+def store(client, queue):
+    header = SendMessage(producer_group="g", **of_queue(queue), born_timestamp=1)
+    client.brokers.send_now(queue, request(header.code, to_ext(header), b"x"))
+
+
+@pytest.mark.parametrize("through", ["broker", "proxy"])
+def test_the_last_message_of_each_queue_is_told(broker, client, queue, through):
+    other = replace(queue, queue_id=0)
+    last = told(client, queue)
+    with patient_client(broker.namesrv if through == "broker" else broker.proxy) as asking:
+        perform = performer("group", asking.brokers)
+        ends = perform(QueueEnds((other, queue)))
+        assert ends == {other: Peeked(None, 0), queue: last}
+        assert ends[queue] == perform(Peek(queue, 0)), "a landmark is compared with such a look"
+
+
+@pytest.mark.parametrize("through", ["broker", "proxy"])
+def test_an_offset_in_any_queue_of_the_broker_is_told(broker, client, queue, through):
+    other = replace(queue, queue_id=0)
+    there = HasOffsets((other, queue))
+    elsewhere = HasOffsets(tuple(replace(q, broker_name="broker-a") for q in (other, queue)))
+    with patient_client(broker.namesrv if through == "broker" else broker.proxy) as asking:
+        perform = performer("group", asking.brokers)
+        assert [perform(there), perform(elsewhere)] == [False, False]
+        performer("group", client.brokers)(SaveOffset(queue, 0))
+        assert [perform(there), perform(elsewhere)] == [True, False]
+        assert not performer("group-2", asking.brokers)(there)
+
+
+@pytest.mark.parametrize("through", ["broker", "proxy"])
+def test_a_topic_that_is_not_there_is_no_silent_broker(broker, queue, through):
+    nowhere = QueueEnds((replace(queue, topic=unique("nowhere")),))
+    namesrv = broker.namesrv if through == "broker" else broker.proxy
+    with patient_client(namesrv) as asking, pytest.raises(TopicNotFound):
+        performer("group", asking.brokers)(nowhere)
 
 
 # --- the park topic ------------------------------------------------------------------------------

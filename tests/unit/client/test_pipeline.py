@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from orderly.client.pipeline import Gate, NotAsked, Pipeline, Question, RequestLimits
 from orderly.errors import BrokerError, ConnectFailed, ConnectionLost, ProtocolError, RequestTimeout
 from orderly.protocol.frame import reply_to, request
+from tests.support.interruptions import at_each_step
 from tests.support.waiting import eventually
 
 STEPS = st.lists(
@@ -153,6 +154,18 @@ def test_answers_stand_at_the_place_of_their_questions(new_server, pipeline):
     server = new_server()
     server.on(CODE, echo)
     assert pipeline(in_flight=4).ask(server.address, questions(50), soon()) == list(range(50))
+
+
+def test_a_round_that_is_interrupted_takes_no_place_of_the_next_one(new_server, pipeline):
+    server = new_server()
+    server.on(CODE, echo)
+    asking = pipeline(in_flight=1)
+
+    def check(_step, _place):
+        asking.begin()
+        assert asking.ask(server.address, questions(2), soon()) == [0, 1]
+
+    at_each_step(lambda _: asking.ask(server.address, questions(2), soon()), check, 3)
 
 
 def test_no_more_than_the_cap_waits_for_an_answer(new_server, pipeline):

@@ -121,6 +121,49 @@ def test_a_file_that_others_can_write_is_warned_of_once(file, caplog, mode, warn
     assert len(warnings_of(caplog, "writable_by_others")) == warns
 
 
+@pytest.mark.parametrize(
+    ("mode", "warns"),
+    [(0o777, 1), (0o757, 1), (0o1777, 0), (0o755, 0)],
+    ids=["all", "others", "only their own, as /tmp", "reads only"],
+)
+@pytest.mark.parametrize("linked", [False, True], ids=["", "by a link"])
+def test_a_folder_in_which_others_can_replace_the_file_is_warned_of(
+    tmp_path, caplog, mode, warns, linked
+):
+    module._warn_once.cache_clear()
+    folder, path = tmp_path / "shared", tmp_path / "shared" / "orderly.toml"
+    folder.mkdir()
+    path.write_text("namesrv = 'a:1'")
+    path.chmod(0o600)
+    folder.chmod(mode)
+    if linked:
+        (tmp_path / "mine.toml").symlink_to(path)
+        path = tmp_path / "mine.toml"
+    ClientConfig.from_settings(path, env={})
+    found = warnings_of(caplog, "writable_by_others")
+    assert len(found) == warns
+    assert all(str(folder) in text for text in found)
+
+
+@pytest.mark.parametrize(("owner", "warns"), [("ours", 0), ("another", 1), ("root", 0)])
+def test_a_file_of_another_users_is_warned_of(file, caplog, monkeypatch, owner, warns):
+    module._warn_once.cache_clear()
+    file.write_text("namesrv = 'a:1'")
+    file.chmod(0o600)
+    uid = file.stat().st_uid
+    real = os.fstat
+    owners = {"ours": uid, "another": uid + 1, "root": 0}
+
+    def fstat(descriptor):
+        found = list(real(descriptor))
+        found[4] = owners[owner]
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    ClientConfig.from_settings(file, env={})
+    assert len(warnings_of(caplog, "writable_by_others")) == warns
+
+
 @pytest.mark.parametrize(("group", "others"), [(1000, False), (100, True)], ids=["own", "shared"])
 def test_the_owners_own_group_is_nobody_else(group, others):
     status = os.stat_result((0o100664, 0, 0, 1, 1000, group, 0, 0, 0, 0))

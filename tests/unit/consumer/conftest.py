@@ -64,6 +64,7 @@ class Cluster:
     def __init__(self):
         self.members = [ME]
         self.queues = 4
+        self.permission = Permission.READ | Permission.WRITE
         self.locks = {}
         self.offsets = {}
         self.fail = {}
@@ -93,6 +94,14 @@ class Cluster:
         self._note("query", queue)
         return self.offsets.get(queue)
 
+    def has_offsets(self, group, queues):
+        self._note("known", queues[0].broker_name)
+        return any(queue in self.offsets for queue in queues)
+
+    def topic_stats(self, queue):
+        self._note("stats", queue.broker_name)
+        return {}  # as of a proxy
+
     def update_offset(self, group, queue, offset):
         self._note("save", queue)
         self.offsets[queue] = offset
@@ -117,7 +126,7 @@ class Cluster:
 
     def route(self, topic):
         self._note("route", topic)
-        queues = QueueData("broker-a", self.queues, self.queues, Permission.READ | Permission.WRITE)
+        queues = QueueData("broker-a", self.queues, self.queues, self.permission)
         broker = BrokerData("broker-a", "c", {0: "127.0.0.1:1"})
         return TopicRoute(topic, (queues,), (broker,))
 
@@ -205,13 +214,31 @@ def releaser(session):
     return Releaser(session, OffsetSaver(session))
 
 
+class Membership:
+    """Notes when it begins and ends."""
+
+    def __init__(self):
+        self.joined = True
+
+    def join(self):
+        self.joined = True
+
+    def leave(self):
+        self.joined = False
+
+
 @pytest.fixture
-def rebalancer(session, releaser, pulling, again):
+def membership():
+    return Membership()
+
+
+@pytest.fixture
+def rebalancer(session, releaser, pulling, again, membership):
     def start(held):
         pulling.append(held.queue.queue_id)
 
     taker = Taker(session, start, releaser.drop_outdated)
-    return Rebalancer(session, averagely, taker, releaser, again.append)
+    return Rebalancer(session, averagely, taker, releaser, again.append, membership=membership)
 
 
 @pytest.fixture
@@ -314,6 +341,7 @@ class Setting:
         self.answer = lambda message, context: None
         self.worker = Worker(session, Caller(session, self._handle), lambda held: None)
         self.worker.pool = SimpleNamespace(submit=lambda task: task(), crowded=False)
+        self.worker.errands.begin = lambda work: work()
         monkeypatch.setattr(OffsetSaver, "record", lambda _, held: self._record(held))
 
     def _record(self, held):

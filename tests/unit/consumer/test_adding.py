@@ -5,7 +5,7 @@ import time
 import pytest
 
 from orderly.config import ParkLimits
-from orderly.consumer import park_commands
+from orderly.consumer import adding
 from orderly.consumer.park_commands import ADD_VALID, IDLE_LOOKS, ParkCommands
 from orderly.errors import RequestTimeout
 from orderly.ordering.results import Ack, ConsumeResult, Fail, Suspend
@@ -77,7 +77,6 @@ def test_a_key_that_waits_is_parked_at_once_and_others_go_on(asked, setting, she
     handle(setting, "a", "b")
     assert shelf.parked[2:] == [("a", 3)]
     assert setting.owned.offset == 5
-    assert not setting.held.to_park
 
 
 def test_a_key_of_which_nothing_waits(asked, setting):
@@ -117,7 +116,7 @@ def test_a_limit_that_is_reached_meanwhile_is_told_too(asked, setting, shelf, mo
     asked.rounds()
     asked.rounds(1)
     assert "share of the limit" in asked.result().reason
-    assert (shelf.parked, setting.held.to_park) == ([], {})
+    assert shelf.parked == []
 
 
 def test_what_a_handler_keeps_uncommitted_is_not_taken_from_it(asked, setting):
@@ -145,21 +144,21 @@ def test_a_call_that_runs_is_waited_for_and_what_it_acknowledges_is_not_parked(
     handle(setting, "a")
     asked.rounds(1)
     assert asked.result() == Result("id", done=True, settled=0)
-    assert (shelf.parked, setting.owned.offset, setting.held.to_park) == ([], 1, {})
+    assert (shelf.parked, setting.owned.offset) == ([], 1)
 
 
-def test_a_call_that_runs_for_long_is_not_waited_for(asked, setting, monkeypatch):
-    monkeypatch.setattr(park_commands, "ADD_PATIENCE", -1.0)
+def test_a_call_that_runs_for_long_is_not_waited_for(asked, setting, shelf, monkeypatch):
+    monkeypatch.setattr(adding, "ADD_PATIENCE", -1.0)
 
     def look_meanwhile(*_):
         asked.give(Verb.ADD)
         asked.rounds(IDLE_LOOKS + 1)
-        assert "its turn has not come" in asked.result().reason
+        assert "a handler call with the key is running" in asked.result().reason
         return Fail("no")
 
     setting.answer = look_meanwhile
     handle(setting, "a")
-    assert setting.held.to_park == {}
+    assert shelf.parked == []
 
 
 def test_an_old_command_is_not_carried_out(asked, setting, shelf):

@@ -14,6 +14,7 @@ from orderly.consumer.rebalancer import Rebalancer, Taker
 from orderly.consumer.workers import Worker
 from orderly.ordering.allocation import averagely
 from orderly.ordering.context import ConsumeContext
+from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult, Disposition
 from orderly.protocol.heartbeat import Subscription
@@ -74,7 +75,7 @@ def test_nothing_is_taken_once_the_consumer_is_closing(rebalancer, session, clus
 
 
 def test_new_tags_while_queues_are_taken_begin_no_pull_by_the_old_ones(
-    session, cluster, releaser, again
+    session, cluster, releaser, again, membership
 ):
     stale = []
 
@@ -89,7 +90,7 @@ def test_new_tags_while_queues_are_taken_begin_no_pull_by_the_old_ones(
 
     cluster.during["query"] = subscribe_otherwise
     taker = Taker(session, start, releaser.drop_outdated)
-    Rebalancer(session, averagely, taker, releaser, again.append).round()
+    Rebalancer(session, averagely, taker, releaser, again.append, membership=membership).round()
     assert stale == []
 
 
@@ -123,11 +124,11 @@ def test_what_is_to_be_consumed_by_hand_as_the_run_ends_runs_at_once(session, ho
     held.owned.pulled([message(0)], 1)
     take = held.owned.take
 
-    def take_as_somebody_asks(*args):
-        batch = take(*args)
+    def take_as_somebody_asks(*args, **paid):
+        batch = take(*args, **paid)
         if batch is None and not asked:
             asked.append(DirectCall(message(9)))
-            held.owned.send_lane_task(None, asked[0])
+            held.owned.want_turn(None, Turn(asked[0]))
         return batch
 
     held.owned.take = take_as_somebody_asks

@@ -109,6 +109,12 @@ def test_a_brokers_reset_moves_what_is_held(control, held, session, attention):
     assert control.offsets("other") == {}
 
 
+def test_a_brokers_reset_goes_with_a_queue_that_is_being_given_up(control, held):
+    held.owned.drop(Drop.CLOSING)
+    control.reset({held.queue: 99})
+    assert (held.owned.dropped, held.owned.unsaved(now())) == (Drop.CLOSING, 99)
+
+
 def test_a_key_is_paused_in_each_queue_also_in_one_that_is_taken_later(
     control, session, hold, notes
 ):
@@ -122,5 +128,5 @@ def test_a_key_is_paused_in_each_queue_also_in_one_that_is_taken_later(
         assert each.owned.take(9, now()).key == "b"
         assert each.owned.take(9, now()) is None
     control.resume_key("a")
-    assert session.paused_keys == frozenset()
+    assert session.paused_keys == set()
     assert notes.reopened == [held.queue, later.queue], "their bodies are asked for"

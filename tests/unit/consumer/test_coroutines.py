@@ -17,6 +17,8 @@ from orderly.consumer import workers as engine_module
 from orderly.consumer.coroutines import Coroutines, _in_thread
 from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller, CallHandler, Mode
+from orderly.consumer.hung_calls import thread_stack
+from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, DeadLetter
 from tests.support.messages import QUEUE, message
@@ -229,7 +231,7 @@ def test_what_is_consumed_by_hand_runs_in_its_keys_turn(setting):
     eventually(lambda: setting.running)
     by_hand = DirectCall(message(77, "a"))
     with held.lock:
-        held.owned.send_lane_task("a", by_hand)
+        held.owned.want_turn("a", Turn(by_hand))
     setting.engine.ready(held)
     setting.gate.set()
     assert by_hand.wait(30).result.value == "SUCCESS"
@@ -478,10 +480,107 @@ def test_a_lane_task_of_a_lost_queue_is_stopped(setting):
     held = setting.hold("a")
     lane_task = Endless()
     with held.lock:
-        held.owned.send_lane_task("z", lane_task)
+        held.owned.want_turn("z", Turn(lane_task))
     setting.engine.ready(held)
     eventually(lambda: len(setting.running) == 2)
     held.owned.drop(Drop.LOST)
     setting.engine.interrupt(held)
     assert lane_task.closed.wait(30)
     eventually(lambda: held.owned.idle)
+
+
+# --- whether the loop runs ------------------------------------------------------------------------
+
+
+def moves(engine):
+    """Whether the loop shows within a moment that it runs."""
+    before = engine.begun
+    engine.nudge(standing=False)
+    eventually(lambda: engine.begun > before)
+    return not engine.waits
+
+
+def test_a_loop_that_runs_answers_each_time(setting):
+    engine = setting.engine
+    engine.nudge(standing=False)
+    assert (engine.begun, engine.waits, engine.stopped) == (0, False, False), "none is needed yet"
+    done(setting.hold("a"), 1)
+    assert moves(engine)
+    assert moves(engine)
+    assert engine.gone is None
+
+
+def test_a_loop_that_a_handler_blocks_owes_one_answer_and_shows_where_it_is(setting):
+    entered = threading.Event()
+
+    async def blocks(messages, context):
+        entered.set()
+        setting.gate.wait(30)
+        return Ack()
+
+    done(setting.hold("a"), 1)
+    assert moves(setting.engine), "now its thread is known"
+    setting.act = blocks
+    held = setting.hold("a", OTHER)
+    assert entered.wait(30)
+    for _ in range(3):
+        setting.engine.nudge(standing=False)
+    assert (setting.engine.waits, setting.engine.stopped) == (True, False)
+    assert setting.engine.trouble == "the event loop is blocked by what runs on it"
+    assert "setting.gate.wait" in thread_stack(setting.engine.thread)
+    setting.gate.set()
+    done(held, 1)
+    eventually(lambda: not setting.engine.waits)
+
+
+def test_a_loop_that_the_program_stopped_is_stopped_until_it_runs_again(setting):
+    loop = asyncio.new_event_loop()
+    setting.engine.use(loop)
+    engine = setting.engine
+    loop.run_until_complete(asyncio.sleep(0))
+    engine.nudge(standing=False)
+    assert (engine.waits, engine.stopped, engine.gone) == (True, True, None)
+    assert engine.trouble == "the event loop does not run"
+    assert engine.thread is None
+    loop.run_until_complete(asyncio.sleep(0.01))
+    assert not engine.waits
+    loop.close()
+    engine.nudge(standing=True)
+    assert engine.gone == "the event loop on which the handlers run was closed"
+    engine.close()
+    assert engine.gone is None, "it is not needed any more"
+
+
+def test_a_loop_for_which_there_is_no_thread_is_tried_again_also_without_messages(
+    setting, monkeypatch
+):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        held = setting.hold("a", max_runs=1)
+        held.owned.drop(Drop.STANDING)
+        assert setting.engine.waits
+        assert setting.engine.trouble == "the system starts no thread for the event loop"
+        setting.engine.nudge(standing=True)
+        assert setting.engine.begun == 0
+        setting.timers.ring()
+        assert not setting.engine.waits, "nothing waits for a queue that is given up"
+    setting.engine.nudge(standing=True)
+    eventually(lambda: setting.engine.begun)
+
+
+def test_a_task_of_a_handler_that_exits_does_not_end_our_loop(setting):
+    async def makes_one_that_exits(messages, context):
+        asyncio.create_task(exits())  # noqa: RUF006
+        return Ack()
+
+    async def exits():
+        raise SystemExit(1)
+
+    setting.act = makes_one_that_exits
+    done(setting.hold("a"), 1)
+    setting.act = setting.passes
+    done(setting.hold("a", OTHER), 1)
+    assert moves(setting.engine)

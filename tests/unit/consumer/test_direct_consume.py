@@ -89,7 +89,7 @@ def test_a_queue_of_another_member_is_refused(setting):
 def test_what_did_not_run_in_time_does_not_run_later(setting, monkeypatch):
     monkeypatch.setattr(direct_module, "_PATIENCE", 0.01)
     setting.busy = True
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match="no worker is free"):
         setting.direct.consume(message(3))
     (task,) = setting.tasks
     task()
@@ -121,6 +121,6 @@ def test_by_key_it_waits_for_its_own_key_only(setting, monkeypatch):
     setting.direct.consume(message(7, "b", other))
     assert setting.handled == [7, 1], "before what waits in its lane, beside the other key"
     monkeypatch.setattr(direct_module, "_PATIENCE", 0.01)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match="a handler call with the key is running"):
         setting.direct.consume(message(8, "a", other))
     assert setting.handled == [7, 1]

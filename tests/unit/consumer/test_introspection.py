@@ -9,16 +9,20 @@ import structlog
 
 from orderly.clock import now
 from orderly.config import ClientConfig, ConsumerConfig
+from orderly.consumer import introspection
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds, held_queues, troubled
+from orderly.consumer.session import Outlook
 from orderly.ordering import owned_queue
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.owned_queue import Drop, Lease
+from orderly.ordering.owned_queue import Drop, Lease, Limit
 from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import queue_reports
-from tests.support.messages import message
-from tests.support.standstill import can_stand_still
+from tests.support.messages import QUEUE, message
+from tests.support.standstill import HandClock, can_stand_still
+
+OUTLOOK = Outlook((QUEUE,), frozenset((QUEUE,)))
 
 
 @pytest.fixture
@@ -39,6 +43,13 @@ def start_handler(session):
     return held
 
 
+def prove(session):
+    """A pull of each queue that is held has succeeded."""
+    for held in session.held():
+        held.owned.pull_gate(now())
+        held.owned.pulled([], 0)
+
+
 def reasons(insight):
     return [explanation.why for explanation in insight.explain()]
 
@@ -57,11 +68,13 @@ def test_the_retry_topic_is_nobodys_business(insight, rebalancer, session):
     assert {queue.topic for queue in held_queues(session)} == {"orders"}
     assert {held.queue.topic for held in session.held()} == {"orders", "%RETRY%group"}
     del session.outlook["%RETRY%group"]
+    prove(session)
     assert insight.health("running").ready
 
 
 def test_what_is_being_given_up_is_explained_but_not_assigned(insight, rebalancer, session):
     rebalancer.round()
+    prove(session)
     session.held()[0].owned.drop(Drop.REVOKED)
     assert reasons(insight)[0] is Why.RELEASING
     assert len(held_queues(session)) == 3
@@ -137,6 +150,7 @@ def test_members_that_keep_order_in_another_way_are_a_reason_not_to_be_ready(ses
     company = SimpleNamespace(mixed=())
     insight = ConsumerInspector(session, company)
     rebalancer.round()
+    prove(session)
     assert insight.health("running").ready
     company.mixed = ("java@2 (JAVA)",)
     health = insight.health("running")
@@ -166,12 +180,39 @@ def test_the_running_info_has_each_queue(allowed, insight, rebalancer, session, 
 
 def test_a_queue_whose_key_function_fails_is_not_ready(insight, rebalancer, session):
     rebalancer.round()
+    prove(session)
     assert insight.health("running").ready
     held = start_handler(session)
     held.owned.no_key = "ValueError: no such account"
     health = insight.health("running")
     assert (health.live, health.ready) == (True, False)
     assert health.reasons[0].endswith("failed at offset 1: ValueError: no such account")
+
+
+def test_who_fails_at_everything_for_longer_than_a_lock_is_trusted_is_not_ready(
+    insight, rebalancer, session
+):
+    rebalancer.round()
+    prove(session)
+    session.failing_for = lambda: session.config.lock_trust - 1
+    assert insight.health("running").ready
+    session.failing_for = lambda: session.config.lock_trust + 1
+    health = insight.health("running")
+    assert (health.live, health.ready) == (True, False)
+    assert health.reasons == ("most keys fail, and no message has succeeded for 31 s",)
+
+
+def test_a_key_that_is_not_given_up_says_why(hold, session, insight):
+    held = hold(by_key=True)
+    held.owned.pulled([message(n) for n in range(2)], 2, None, ["a", "b"])
+    for key, wait in (("a", 9.0), ("b", None)):
+        batch = held.owned.take(1, now())
+        held.failures.failed(key, batch.messages[0].queue_offset, HOW, now(), "others fail so, too")
+        held.owned.finish(batch, Disposition.PUT_BACK, now(), wait=wait)
+    found = {e.key: e for e in insight.explain_keys(9)}
+    assert (found["a"].why.name, found["a"].because) == ("SUSPENDED", "others fail so, too")
+    assert str(found["a"]).endswith("not given up yet: others fail so, too")
+    assert (found["b"].why.name, found["b"].because) == ("WAITING", None)
 
 
 def test_a_queue_full_of_keys_that_wait_is_not_ready(hold, session, monkeypatch):
@@ -189,7 +230,7 @@ def test_a_queue_full_of_keys_that_wait_is_not_ready(hold, session, monkeypatch)
     health = insight.health("running")
     assert (health.live, health.ready) == (True, False)
     (reason,) = [r for r in health.reasons if str(held.queue) in r]
-    assert "nothing more is pulled: 2 of 3 keys wait" in reason
+    assert f"nothing more is pulled: {Limit.KEYS}; 2 of its 3 keys wait" in reason
     owned.finish(owned.take(1, now()), Disposition.COMMIT, now())
     owned.pull_gate(now())
     assert not owned.full_of_waiting
@@ -368,3 +409,137 @@ def test_of_a_queue_that_is_given_up_nobody_is_warned(ends, queue, warnings):
     queue.drop(Drop.REVOKED)
     ends.log_new()
     assert warnings == []
+
+
+# --- what pulls have shown ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch, session):
+    """A clock of the test, and a process that runs all the time."""
+    clock = HandClock(now())
+    monkeypatch.setattr(introspection, "now", lambda: clock.at)
+    monkeypatch.setattr(session.client, "awake", clock)
+
+    def run(seconds):
+        for _ in range(seconds):
+            clock.at += 1
+            clock.look()
+
+    clock.run = run
+    return clock
+
+
+def health_of(session):
+    health = ConsumerInspector(session).health("running")
+    return health.ready, health.reasons
+
+
+def pulls(held, clock, error=None):
+    held.owned.lease.renew(clock.at)
+    held.owned.pull_gate(clock.at)
+    if error is None:
+        held.owned.pulled([], 0)
+    else:
+        held.owned.pull_failed(error)
+
+
+def test_a_queue_is_ready_once_a_pull_has_succeeded(hold, session, clock):
+    session.outlook = {"orders": OUTLOOK}
+    held = hold()
+    assert health_of(session) == (False, (f"{held.queue}: no pull of it has succeeded yet",))
+    pulls(held, clock, "you may not")
+    assert health_of(session) == (
+        False,
+        (f"{held.queue}: no pull of it has succeeded yet: you may not",),
+    )
+    pulls(held, clock)
+    assert health_of(session) == (True, ())
+
+
+def test_an_idle_queue_whose_long_polls_are_answered_stays_ready(hold, session, clock):
+    session.outlook = {"orders": OUTLOOK}
+    held = hold()
+    for _ in range(20):
+        pulls(held, clock)
+        held.owned.pull_gate(clock.at)
+        clock.run(20)
+        held.owned.lease.renew(clock.at)
+        assert health_of(session) == (True, ())
+
+
+def test_pulls_that_fail_for_less_than_their_usual_time_are_nothing(hold, session, clock):
+    """As while a broker is restarted."""
+    session.outlook = {"orders": OUTLOOK}
+    held = hold()
+    pulls(held, clock)
+    for _ in range(9):
+        pulls(held, clock, "connection refused")
+        clock.run(3)
+        assert health_of(session) == (True, ())
+    pulls(held, clock)
+    assert health_of(session) == (True, ())
+
+
+def test_pulls_that_go_on_failing_are_a_reason_until_one_succeeds(hold, session, clock):
+    session.outlook = {"orders": OUTLOOK}
+    held = hold()
+    pulls(held, clock)
+    for _ in range(10):
+        pulls(held, clock, "you may not")
+        clock.run(3)
+    pulls(held, clock, "you may not")
+    reason = f"{held.queue}: no pull of it has succeeded for 30 s: you may not"
+    assert health_of(session) == (False, (reason,))
+    pulls(held, clock)
+    assert health_of(session) == (True, ())
+
+
+def test_a_pull_without_an_answer_is_a_reason(hold, session, clock):
+    session.outlook = {"orders": OUTLOOK}
+    held = hold()
+    pulls(held, clock)
+    held.owned.pull_gate(clock.at)
+    clock.run(30)
+    held.owned.lease.renew(clock.at)
+    reason = f"{held.queue}: no pull of it has succeeded for 30 s"
+    assert health_of(session) == (False, (reason,))
+
+
+def test_a_process_that_stood_still_has_missed_no_pull(hold, session, clock):
+    """Its answers may be waiting in the sockets."""
+    session.outlook = {"orders": OUTLOOK}
+    held = hold()
+    held.owned.lease = Lease(clock.at, 10_000.0)
+    pulls(held, clock)
+    held.owned.pull_gate(clock.at)
+    clock.run(10)
+    clock.at += 1000
+    assert health_of(session) == (True, ())
+    clock.look()
+    assert health_of(session) == (True, ())
+    clock.run(25)
+    assert not health_of(session)[0]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why", "reason"),
+    [
+        ({"pull": "you may not"}, "PULL_FAILS", "you may not"),
+        ({"too_large": "too large by far"}, "TOO_LARGE", "too large by far"),
+        ({"no_key": "KeyError: 'order-1001 of Mr. X'"}, "NO_KEY", "KeyError"),
+    ],
+)
+def test_the_monitor_is_told_why_nothing_is_pulled(trouble, why, reason, hold):
+    held = hold()
+    begun = now()
+    held.owned.pull_gate(begun)
+    if "pull" in trouble:
+        held.owned.pull_failed(trouble["pull"])
+    else:
+        held.owned.pulled([], 0)
+        for name, text in trouble.items():
+            setattr(held.owned, name, text)
+    report = report_of(held, at=begun + 7)
+    assert (report.why, report.reason) == (why, reason)
+    assert report.seconds == (7 if why == "PULL_FAILS" else None)

@@ -17,6 +17,7 @@ from orderly.consumer import local_offsets as offsets_module
 from orderly.consumer.local_offsets import LocalOffsets
 from orderly.errors import ConfigError, LifecycleError, OffsetFileError
 from orderly.model import MessageQueue
+from orderly.ordering.broker_calls import HasOffsets
 
 QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(4)]
 Q = QUEUES[0]
@@ -326,3 +327,14 @@ def test_a_reader_never_waits_for_the_disk(make, monkeypatch):
     go_on.set()
     writer.join()
     assert offsets.get(Q) == 6
+
+
+def test_whether_a_member_has_begun_in_a_topic_its_file_says(make):
+    """Nobody is asked: all is answered without brokers."""
+    offsets = make()
+    perform = offsets_module.broadcasting_performer("g", offsets, None)
+    others = tuple(MessageQueue("invoices", q.broker_name, q.queue_id) for q in QUEUES)
+    assert not perform(HasOffsets(tuple(QUEUES)))
+    offsets.put(QUEUES[2], 0)
+    assert perform(HasOffsets(tuple(QUEUES)))
+    assert not perform(HasOffsets(others))

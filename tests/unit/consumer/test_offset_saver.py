@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
+from orderly.client.broker import PullResult, PullStatus
 from orderly.clock import now
 from orderly.consumer import broker_threads
 from orderly.consumer.offsets import LOOK_AGAIN, OffsetSaver
-from orderly.errors import BrokerBusy, LockLost, RequestTimeout, TopicNotFound
-from orderly.ordering.broker_calls import AppendRecord
+from orderly.errors import BrokerBusy, LockLost, OrderlyError, RequestTimeout, TopicNotFound
+from orderly.ordering.broker_calls import AppendRecord, OffsetReset
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Landmark
 from orderly.ordering.owned_queue import Drop
@@ -127,6 +128,62 @@ def test_recording_renews_compares_remembers_and_saves_now(saver, by_key, cluste
     assert kinds(cluster)[-3:] == ["lock", "query", "save"]
     assert held.memory.noted == [(3, (), held.owned.parking.kept)]
     assert cluster.offsets[QUEUE] == 3
+
+
+def record_while_one_is_under_way(saver, held, session, keys, *, fails=False):
+    """Record a key; while that is under way, record each of the others, on a thread of its own."""
+    perform, under_way, go_on = session.perform, Event(), Event()
+
+    def slowly(call):
+        if isinstance(call, AppendRecord) and not go_on.is_set():
+            under_way.set()
+            assert go_on.wait(20)
+            if fails:
+                raise RequestTimeout("made by the test")
+        if isinstance(call, AppendRecord):
+            with held.lock:  # another key is done meanwhile: there is always something to record
+                another = held.owned.next_pull
+                held.owned.pulled([message(another)], another + 1, None, [f"good {another}"])
+                held.owned.finish(held.owned.take(1, now()), Disposition.COMMIT, now())
+        return perform(call)
+
+    def record(position, key):
+        with held.lock:
+            held.owned.parking.note(key, offset=position + 1, position=position, size=9)
+        begun.append(key)
+        try:
+            saver.record(held)
+        except RequestTimeout:
+            failed.append(key)
+
+    session.perform, begun, failed = slowly, [], []
+    threads = [Thread(target=record, args=each) for each in enumerate(keys)]
+    threads[0].start()
+    assert under_way.wait(20)
+    for thread in threads[1:]:
+        thread.start()
+    eventually(lambda: len(begun) == len(keys))
+    eventually(lambda: held.commits_begun == 1)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    return failed
+
+
+def test_calls_that_wait_for_a_record_share_the_next_one(saver, by_key, session):
+    held, _ = by_key
+    failed = record_while_one_is_under_way(saver, held, session, "abcdefgh")
+    assert failed == []
+    noted = [[parked.key for parked in kept.parked] for _, _, kept in held.memory.noted]
+    assert noted[0] == ["a"], "one that is under way covers nobody who came later"
+    assert noted[-1] == list("abcdefgh")
+    assert len(noted) < 8
+
+
+def test_a_record_that_failed_covers_nobody(saver, by_key, session):
+    held, _ = by_key
+    assert record_while_one_is_under_way(saver, held, session, "abc", fails=True) == ["a"]
+    assert [parked.key for parked in held.memory.noted[-1][2].parked] == list("abc")
 
 
 @pytest.mark.parametrize("step", [("lock", "broker-a"), ("query", QUEUE)])
@@ -320,6 +377,72 @@ def test_find_out_without_a_proof_changes_nothing(saver, hold, cluster):
     held = hold()
     saver.find_out(held)
     assert (cluster.calls, held.owned.dropped) == ([], None)
+
+
+def test_find_out_notes_the_message_that_was_passed_last_where_none_is_known(saver, hold, cluster):
+    """A filter left out all that came, so no pull has brought one."""
+    held = hold()
+    held.owned.pulled([], 5)
+    saver.find_out(held)
+    assert (kinds(cluster), held.owned.fence.landmark) == (["peek"], Landmark(4, 2000))
+    assert held.owned.dropped is None
+
+
+# --- a reset that is told while progress is saved ------------------------------------------------
+
+
+@pytest.fixture
+def told(cluster):
+    """The next question is answered with a reset to 7, and no other one is."""
+    pull_now = cluster.pull_now
+
+    def once(query, *, master=False):
+        cluster.pull_now = pull_now
+        cluster.offsets[QUEUE] = 7
+        return PullResult(PullStatus.OFFSET_ILLEGAL, [], 7, 0, 10, 0)
+
+    cluster.pull_now = once
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_reset_that_a_commit_was_told_of_is_obeyed(closing, saver, hold, cluster, told, caplog):
+    """The offset vanished, so the commit looks at the queue; it is the one who is told."""
+    held = progressed(hold(), 3)
+    held.owned.fence.landmark = LONG_AGO
+    if closing:
+        held.owned.drop(Drop.REVOKED)
+        with pytest.raises(OffsetReset):
+            saver.hand_on(held)
+        saver.hand_on(held)
+        assert kinds(cluster)[-1] == "unlock"
+    else:
+        saver.save_all()
+        assert held.owned.dropped is Drop.OFFSET_ILLEGAL
+    assert (held.owned.offset, cluster.offsets[QUEUE]) == (7, 7)
+    assert caplog.text.count("offset.illegal") == 1
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_progress_is_not_written_over_a_reset_that_a_pull_was_told_of_meanwhile(
+    closing, saver, hold, cluster
+):
+    cluster.offsets[QUEUE] = 0
+    held = progressed(hold(), 3)
+
+    def reset():
+        cluster.during.clear()
+        held.owned.restart_at(0, Drop.OFFSET_ILLEGAL)
+
+    cluster.during["query"] = reset
+    if closing:
+        held.owned.drop(Drop.REVOKED)
+        with pytest.raises(OrderlyError, match="meanwhile"):
+            saver.hand_on(held)
+        saver.hand_on(held)
+    else:
+        saver.save_all()
+    assert cluster.offsets[QUEUE] == 0
+    assert "save" not in kinds(cluster)
 
 
 # --- a queue that is idle ----------------------------------------------------------------------

@@ -3,10 +3,13 @@
 import pytest
 from structlog.testing import capture_logs
 
+from orderly.clock import now
 from orderly.config import ParkLimits
 from orderly.errors import LockLost, RequestTimeout
 from orderly.ordering.context import Failure
+from orderly.ordering.fingerprint import answered
 from orderly.ordering.owned_queue import Drop
+from orderly.ordering.results import Disposition
 from orderly.protocol.park_record import Parked
 
 FAILED = Failure("no such account", 3, "fp", "first", "last")
@@ -121,5 +124,22 @@ def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, s
 
     shelf.after_send = meanwhile
     assert setting.aside.park(setting.held, first, {}) is None
-    assert waits == [8.0]
+    assert waits == [1.0]
     assert len(setting.parking) == 1
+
+
+def test_beyond_a_limit_a_key_waits_longer_each_time_and_it_is_told_why(setting):
+    object.__setattr__(setting.session.config, "parking", ParkLimits(keys=1))
+    setting.park("a")
+    setting.pulled("b")
+    waits, held = [], setting.held
+    with capture_logs() as logs:
+        for _ in range(5):
+            batch = setting.take()
+            held.failures.failed("b", 1, answered("bad"), now())
+            waits.append(setting.aside.park(held, batch, {1: FAILED}))
+            setting.owned.finish(batch, Disposition.PUT_BACK, now())
+    assert waits == [1.0, 2.0, 4.0, 8.0, 8.0]
+    whys = {e["why"] for e in logs if e["event"] == "park.refused"}
+    assert whys == {"1 keys of the queue are parked, its share of the limit"}
+    assert held.failures.of("b", 1).because in whys

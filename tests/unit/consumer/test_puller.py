@@ -1,5 +1,6 @@
 """One held queue's pulls against a broker that answers when and what the test says."""
 
+import math
 import threading
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from orderly.errors import (
     BrokerBusy,
     ConnectFailed,
     LockLost,
+    NoPermission,
     ProtocolError,
     ReplyTooLarge,
     RequestTimeout,
@@ -22,6 +24,7 @@ from orderly.errors import (
 from orderly.model import BrokerData, MessageQueue, TopicRoute
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering.broker_calls import OffsetReset
+from orderly.ordering.fence import Landmark
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message
@@ -174,6 +177,61 @@ def test_what_was_left_of_a_reply_is_pulled_next(held, broker, monkeypatch):
     assert state(held) == (5, 9, 2)
 
 
+# --- what pulls prove ------------------------------------------------------------------------
+
+
+def suspends(broker):
+    """For how long each pull may be held at the broker, as "now" or "long"."""
+    return ["long" if query.suspend else "now" for query, _, _ in broker.pulls]
+
+
+def test_the_first_pull_is_answered_at_once_and_so_is_the_first_after_a_failure(
+    held, broker, schedule
+):
+    assert not held.owned.proven
+    assert held.owned.unproven_since == -math.inf
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    assert held.owned.proven
+    broker.answer(NoPermission("you may not"))
+    assert (held.owned.proven, held.owned.pull_error) == (False, "you may not")
+    schedule.ring()
+    broker.asked(3)
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    assert (held.owned.proven, held.owned.pull_error) == (True, None)
+    broker.asked(4)
+    assert suspends(broker) == ["now", "long", "now", "long"]
+
+
+def test_failures_count_from_the_first_one_on(held, broker, schedule):
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    broker.asked(2)
+    begun = held.owned.pulled_at
+    for count in (3, 4):
+        broker.answer(RequestTimeout("no answer"))
+        schedule.ring()
+        broker.asked(count)
+    assert held.owned.pulled_at > begun
+    assert held.owned.unproven_since == begun
+
+
+def test_a_defect_says_its_kind_only_where_texts_are_hidden(held, broker, session):
+    session.redacts = True
+    broker.answer(SimpleNamespace(status=PullStatus.FOUND))
+    assert held.owned.pull_error == "AttributeError"
+
+
+@pytest.mark.parametrize("why", ["paused", "full", "given up"])
+def test_where_no_pull_is_expected_none_is_missed(why, held, broker):
+    if why == "paused":
+        held.owned.pause()
+    elif why == "full":
+        broker.answer(reply(PullStatus.FOUND, 5, 6, 7, next_offset=8))
+        assert held.owned.throttled
+    else:
+        held.owned.drop(Drop.REVOKED)
+    assert held.owned.unproven_since is None
+
+
 # --- replies that are too large ----------------------------------------------------------------
 
 TOO_LARGE = ReplyTooLarge("made by the test", size=1000)
@@ -198,6 +256,53 @@ def test_a_reset_that_is_told_while_the_queue_leaves_goes_with_it(reason, held, 
     broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
     assert held.owned.dropped is reason
     assert held.owned.unsaved(now()) == 50, "the next owner begins there"
+
+
+@pytest.mark.parametrize("reason", [None, Drop.CLOSING, Drop.REVOKED, Drop.MOVED])
+def test_a_reset_that_a_former_ownerships_pull_is_told_of_reaches_who_holds_the_queue(
+    reason, held, hold, session, broker, caplog
+):
+    """Also while it gives the queue up: a broker says it once."""
+    held.owned.drop(Drop.LOST)
+    session.remove(held)
+    present = hold()
+    if reason is not None:
+        present.owned.drop(reason)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
+    assert present.owned.unsaved(now()) == 50
+    assert "offset.illegal_for_former_owner" not in caplog.text
+
+
+@pytest.mark.parametrize("reason", [None, Drop.LOST, Drop.FENCED])
+def test_a_reset_that_reaches_nobody_who_holds_the_queue_is_told_to_people(
+    reason, held, hold, session, broker, caplog
+):
+    held.owned.drop(Drop.LOST)  # as each release does
+    session.remove(held)
+    if reason is not None:
+        hold().owned.drop(reason)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=50))
+    assert "offset.illegal_for_former_owner" in caplog.text
+
+
+def test_a_reset_to_where_the_queue_is_changes_nothing(held, broker, schedule, caplog):
+    """A broker tells of a reset with the next pull, which may be that of who began there."""
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=START))
+    assert (held.owned.dropped, state(held)) == (None, (START, START, 0))
+    assert "offset.illegal" not in caplog.text
+    schedule.ring()
+    assert broker.asked(2) == [START, START], "and it is pulled again"
+
+
+def test_a_reset_to_where_the_queue_is_discards_what_is_finished_ahead(
+    puller, hold, broker, caplog
+):
+    held = hold(by_key=True, finished=((START + 1, START + 3),))
+    puller.start(held)
+    broker.asked(1)
+    broker.answer(reply(PullStatus.OFFSET_ILLEGAL, next_offset=START))
+    assert held.owned.dropped is Drop.OFFSET_ILLEGAL
+    assert "finished_ahead_discarded=2" in caplog.text
 
 
 def test_an_illegal_offset_after_the_lock_was_lost_moves_nothing(held, broker):
@@ -303,6 +408,23 @@ def test_after_a_broken_connection_or_an_unknown_topic_it_is_asked_first(
     assert broker.asked(1) == [5]
     find_out.let.set()
     assert broker.asked(2) == [5, 5]
+
+
+def test_where_the_filter_leaves_all_out_it_is_asked_once_which_messages_there_are(
+    held, broker, find_out
+):
+    """Or nothing would ever show that the topic was recreated."""
+    find_out.answer = lambda held: setattr(held.owned.fence, "landmark", Landmark(8, 1))
+    broker.answer(reply(PullStatus.NO_MATCH, next_offset=9))
+    assert broker.asked(2) == [5, 9]
+    broker.answer(reply(PullStatus.NO_MATCH, next_offset=12))
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=12))
+    assert (broker.asked(4), find_out.times) == ([5, 9, 12, 12], 1)
+
+
+def test_a_pull_that_brings_nothing_asks_for_no_message(held, broker, find_out):
+    broker.answer(reply(PullStatus.NO_NEW, next_offset=5))
+    assert (broker.asked(2), find_out.times) == ([5, 5], 0)
 
 
 @pytest.mark.parametrize("error", [BrokerBusy("busy", code=2), ProtocolError("nonsense")])

@@ -78,9 +78,51 @@ def test_what_is_not_used_is_given_back(gate, queues):
 
 
 def test_what_is_replayed_counts(gate, queues):
-    gate.spend(1)
+    assert gate.admit(lambda: None)
     assert gate.grant(queues[0], 1) == 0
-    assert gate.wait() == pytest.approx(0.1)
+
+
+def test_every_other_permit_is_for_parked_keys(gate, clock, timers, called, queues):
+    first, second, _ = queues
+    gate.grant(first, 1)
+    for held in (first, second):
+        refused(gate, held)
+    for key in "ab":
+        assert not gate.admit(lambda key=key: called.append(key))
+    order = []
+    for _ in range(6):
+        go_on(clock, timers)
+        (next_one,) = called
+        called.clear()
+        order.append(next_one)
+        if isinstance(next_one, str):
+            assert gate.grant(first, 1) == 0, "its permit is taken by then"
+            gate.admit(lambda key=next_one: called.append(key))
+        else:
+            assert gate.grant(next_one, 1) == 1
+            refused(gate, next_one)
+    assert order == ["a", first, "b", second, "a", first]
+    assert len(timers) == 1
+
+
+def test_where_no_queue_waits_every_permit_is_for_parked_keys(gate, clock, timers, called):
+    assert gate.admit(lambda: None)
+    for key in "ab":
+        assert not gate.admit(lambda key=key: called.append(key))
+    for key in "ab":
+        go_on(clock, timers)
+        assert called.pop() == key
+    assert timers == []
+
+
+def test_a_timer_that_rings_too_early_takes_nobodys_place(gate, clock, timers, called, queues):
+    gate.grant(queues[0], 1)
+    refused(gate, queues[0])
+    _, work = timers.pop()
+    work()
+    assert (called, gate.holds(queues[0])) == ([], True)
+    go_on(clock, timers)
+    assert called == [queues[0]]
 
 
 def test_it_says_for_how_long_a_queue_waits(gate, queues, clock, timers):

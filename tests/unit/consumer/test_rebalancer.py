@@ -2,11 +2,32 @@
 
 import threading
 
+import pytest
+import structlog
+
+from orderly.clock import now
+from orderly.consumer.introspection import ConsumerInspector
 from orderly.consumer.renewal import LockKeeper
+from orderly.errors import TopicNotFound
+from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
+from tests.support.messages import message
 from tests.support.waiting import eventually
 
 OTHER, ME_FIRST = "other@2", "me@1"
+
+
+@pytest.fixture
+def events():
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+    structlog.reset_defaults()
+
+
+def nothing_here(events):
+    """The events that say that this member has no queue of a topic."""
+    names = ("member.idle", "topic.not_readable")
+    return [event["event"] for event in events if event["event"] in names]
 
 
 def held_ids(session):
@@ -111,3 +132,101 @@ def test_a_renewal_never_takes_back_what_was_just_given_up(rebalancer, session, 
 
 def renewing():
     return any("renew_all" in thread.name for thread in threading.enumerate())
+
+
+# --- a member whose engine does not run -----------------------------------------------------------
+
+
+def test_who_cannot_handle_anything_gives_its_queues_up_and_leaves(
+    rebalancer, session, cluster, membership, again
+):
+    rebalancer.round()
+    assert len(session.held()) == 4
+    session.standing = True
+    rebalancer.round()
+    assert session.held() == []
+    assert cluster.locks == {}
+    assert not membership.joined
+    assert again == [], "nothing is left to do"
+    rebalancer.round()
+    assert session.held() == []
+
+
+def test_a_queue_whose_handler_runs_stays_locked_until_it_ends(
+    rebalancer, session, cluster, membership, again
+):
+    rebalancer.round()
+    held = session.held()[0]
+    held.owned.pull_gate(now())
+    held.owned.pulled([message(0, queue=held.queue)], 1)
+    batch = held.owned.take(1, now())
+    session.standing = True
+    rebalancer.round()
+    assert session.held() == [held]
+    assert set(cluster.locks) == {held.queue}
+    assert not membership.joined
+    assert again, "it looks again soon"
+    held.owned.finish(batch, Disposition.COMMIT, now())
+    rebalancer.round()
+    assert session.held() == []
+    assert cluster.locks == {}
+    assert cluster.offsets[held.queue] == 1, "its result counts"
+
+
+def test_who_runs_again_joins_and_takes_its_queues(rebalancer, session, cluster, membership):
+    rebalancer.round()
+    session.standing = True
+    rebalancer.round()
+    session.standing = False
+    rebalancer.round()
+    assert membership.joined
+    assert len(session.held()) == 4
+    assert len(cluster.locks) == 4
+
+
+# --- topics of which a member has nothing ---------------------------------------------------------
+
+
+def test_a_topic_that_nobody_may_read_is_an_error_and_no_idle_member(
+    rebalancer, session, cluster, events
+):
+    readable, cluster.queues = cluster.queues, 0
+    for _ in range(3):
+        rebalancer.round()
+    assert nothing_here(events) == ["topic.not_readable"]
+    health = ConsumerInspector(session).health("running")
+    assert not health.ready
+    assert "no queue of topic orders may be read" in health.reasons[0]
+    cluster.queues = readable
+    rebalancer.round()
+    cluster.queues = 0
+    rebalancer.round()
+    assert nothing_here(events) == ["topic.not_readable"] * 2, "it was read meanwhile"
+
+
+def test_more_members_than_queues_is_a_good_reason_to_have_none(
+    rebalancer, session, cluster, events
+):
+    cluster.members = ["a", "b", "c", "d", ME_FIRST]
+    rebalancer.round()
+    assert nothing_here(events) == ["member.idle"]
+    assert ConsumerInspector(session).health("running").ready
+
+
+def test_a_round_that_has_never_succeeded_says_why(rebalancer, session, cluster, failure):
+    cluster.fail["members"] = failure
+    rebalancer.round()
+    (reason,) = ConsumerInspector(session).health("running").reasons
+    assert reason == "topic orders: no rebalance round has succeeded yet: made by the test"
+    del cluster.fail["members"]
+    rebalancer.round()
+    assert session.unseen == {}
+
+
+def test_a_topic_that_was_deleted_is_no_reason_to_be_idle(rebalancer, session, cluster):
+    cluster.members = ["a", "b", "c", "d", ME_FIRST]
+    rebalancer.round()
+    cluster.fail["route"] = TopicNotFound("there is no topic orders")
+    rebalancer.round()
+    health = ConsumerInspector(session).health("running")
+    assert (health.ready, health.reasons) == (False, ("there is no topic orders",))

@@ -7,11 +7,11 @@ import pytest
 
 from orderly.clock import now
 from orderly.config import ConsumerConfig
-from orderly.consumer import park_commands
-from orderly.consumer.park_commands import Replay
+from orderly.consumer import replay as replaying
+from orderly.consumer.replay import Replay
 from orderly.errors import RequestTimeout
 from orderly.ordering.owned_queue import Drop, Lease
-from orderly.ordering.results import Ack, ConsumeResult, Disposition, Fail, Suspend
+from orderly.ordering.results import Ack, ConsumeResult, Fail, Suspend
 from orderly.protocol.park_record import PARKED, Command, Released, Result, Verb
 
 TIMEOUT = RequestTimeout("made by the test")
@@ -21,14 +21,9 @@ TIMEOUT = RequestTimeout("made by the test")
 def replay(setting):
     """Begin a command on key "a" and run its first turn."""
 
-    def begin(verb=Verb.RELEASE, position=1000):
-        lane_task = Replay(
-            setting.session,
-            setting.held,
-            Command("id", verb, "a", "me", 0),
-            position,
-            setting.worker.ready,
-        )
+    def begin(verb=Verb.RELEASE):
+        command = Command("id", verb, "a", "me", 0)
+        lane_task = Replay(setting.session, setting.held, command, setting.worker.ready)
         lane_task.send()
         return lane_task
 
@@ -238,8 +233,8 @@ def test_many_messages_are_read_in_blocks(setting, shelf, replay):
 
 
 def test_a_try_of_more_than_fits_into_its_result_says_so(setting, shelf, replay, monkeypatch):
-    monkeypatch.setattr(park_commands, "MAX_OUTCOMES", 2)
-    monkeypatch.setattr(park_commands, "SLICE", 0.0)
+    monkeypatch.setattr(replaying, "MAX_OUTCOMES", 2)
+    monkeypatch.setattr(replaying, "SLICE", 0.0)
     setting.park("a", "a", "a")
     lane_task = replay(Verb.TRY)
     setting.timers.ring()
@@ -263,8 +258,7 @@ def test_a_paused_queue_replays_nothing_until_it_goes_on(setting, replay):
 
 def test_a_command_that_waits_for_its_turn_holds_no_queue_back(setting, replay):
     setting.park("a")
-    setting.pulled("a")
-    setting.owned.finish(setting.take(), Disposition.PUT_BACK, now(), wait=60.0)
+    setting.owned.pause()
     replay()
     assert setting.handled == []
     setting.owned.drop(Drop.REVOKED)

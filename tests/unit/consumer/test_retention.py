@@ -7,9 +7,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from orderly.consumer import retention
-from orderly.consumer.park_commands import Replay
+from orderly.consumer.replay import Replay
 from orderly.consumer.retention import RetentionRefresh
 from orderly.errors import RequestTimeout
+from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack
 from orderly.protocol.park_record import Command, Result, Verb
@@ -60,7 +61,6 @@ def test_a_release_finds_them_where_they_are_now(keepalive, park_at, setting, sh
         setting.session,
         setting.held,
         Command("id", Verb.RELEASE, "a", "me", 0),
-        99,
         setting.worker.ready,
     ).send()
     assert setting.handled == [(0, True), (1, True)]
@@ -83,7 +83,6 @@ def test_what_was_deleted_before_is_told_and_the_next_release_stops_for_it(
             setting.session,
             setting.held,
             Command(identity, Verb.RELEASE, "a", "me", 0),
-            99,
             setting.worker.ready,
         ).send()
         result = shelf.control(Result)[-1]
@@ -141,11 +140,19 @@ def test_a_queue_that_is_given_up_does_not_wait_for_it(keepalive, park_at, setti
 
 def test_a_lane_that_does_not_come_to_its_turn_is_told(keepalive, park_at, setting):
     park_at(6, "a")
-    setting.owned.pause()
+    setting.owned.want_turn("a", Turn("a release that calls the handler"))
+    assert setting.take().lane_task
     keepalive.round()
     with capture_logs() as logs:
         keepalive.round()
     assert "park.expiring" in [e["event"] for e in logs]
+
+
+def test_a_queue_that_the_program_paused_keeps_them_too(keepalive, park_at, setting, shelf):
+    park_at(6, "a")
+    setting.owned.pause()
+    keepalive.round()
+    assert shelf.parked == [("a", 0), ("a", 0)]
 
 
 def test_a_broker_that_does_not_say_keeps_for_three_days(keepalive, park_at, setting, shelf):

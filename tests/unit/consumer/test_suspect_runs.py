@@ -10,7 +10,6 @@ from orderly.clock import now
 from orderly.config import ConsumerConfig
 from orderly.consumer.coroutines import Coroutines
 from orderly.consumer.handler_caller import Caller
-from orderly.consumer.session import KeyToPark
 from orderly.consumer.workers import Worker
 from orderly.errors import OrderlyError
 from orderly.model import MessageQueue
@@ -261,11 +260,11 @@ def test_a_queue_that_is_given_up_frees_its_turn(setting):
     assert len(setting.offsets(0)) == 1
 
 
-def test_a_suspect_that_an_operator_parks_frees_its_turn(setting):
+def test_a_suspect_that_goes_aside_frees_its_turn(setting):
     """It is the last one of its queue, which goes on without turns after that."""
     setting.engine.parker.park = lambda held, batch, failures, finished: None  # it succeeds
     first, second = (setting.hold(queue, "a", Crashes(2)) for queue in QUEUES[:2])
-    first.to_park["a"] = KeyToPark("jane")
+    first.owned.parking.note("a", 7, 0, 1)  # an earlier message of it, from before a reset
     setting.start(first)
     finished(first, 1)
     setting.start(second)

@@ -4,13 +4,15 @@ import logging
 import re
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from orderly.clock import now
 from orderly.config import ConsumerConfig
-from orderly.consumer import broker_threads, rebalancer
+from orderly.consumer import broker_threads, first_looks, rebalancer
 from orderly.consumer.hooks import ConsumerHooks
 from orderly.consumer.rebalancer import Taker
 from orderly.errors import OrderlyError
@@ -21,6 +23,7 @@ from orderly.ordering.fence import Fence, Landmark
 from orderly.ordering.ownership import Inheritance
 from orderly.ordering.start import StartPosition
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.state_record import Entry, decode_record
 from tests.support.owners import PARK_QUEUE, QUEUE, STATE_QUEUE, StateBroker, parked_message
 from tests.support.waiting import eventually
 
@@ -64,7 +67,8 @@ def clock(monkeypatch, caplog):
     """Seconds, as the taker sees them."""
     caplog.set_level(logging.INFO, "orderly.consumer")
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(rebalancer, "now", lambda: clock.now)
+    for module in (rebalancer, first_looks):
+        monkeypatch.setattr(module, "now", lambda: clock.now)
     return clock
 
 
@@ -141,13 +145,90 @@ def test_nobody_is_warned_of_the_groups_own_retry_topic(taker, cluster, clock, c
     assert [each[0] for each in told(caplog)] == ["INFO"]
 
 
-def test_a_committed_offset_wins_also_for_a_later_queue(session, cluster):
+SILENT = OrderlyError("silent")
+LAST = ["last", datetime(2013, 1, 1, tzinfo=UTC)]
+
+
+@pytest.fixture(params=LAST, ids=["last", "time"])
+def late(request, session):
+    """Begin new groups after what is stored."""
+    session.consume_from = request.param
+    session.client.brokers.search_offset = lambda queue, moment: MAX
+
+
+@pytest.mark.usefixtures("late")
+@pytest.mark.parametrize("when", ["before", "since"])
+def test_a_queue_that_the_group_has_not_begun_begins_with_its_first_message(
+    session, cluster, taker, when
+):
+    """Whoever takes it: also a member that was started after the topic got the queue."""
+    cluster.queues = 2 if when == "since" else 3
+    cluster.offsets[QUEUES[0]] = STORED
+    taker.first_looks.look("orders")
+    cluster.queues = 3
+    taker.take(QUEUES, ORDERS)
+    assert starts(session) == {0: STORED, 1: MIN, 2: MIN}
+
+
+@pytest.mark.usefixtures("late")
+def test_the_first_members_of_a_new_group_begin_as_told_whoever_commits_first(
+    session, cluster, taker
+):
+    taker.first_looks.look("orders")
+    cluster.offsets[QUEUES[0]] = STORED  # the other one's
+    taker.take(QUEUES[1:], ORDERS)
+    assert starts(session) == {1: MAX, 2: MAX}
+
+
+@pytest.mark.usefixtures("late")
+def test_a_topic_that_gets_a_queue_once_its_group_began_is_read_from_there(session, cluster, taker):
+    cluster.queues = 2
+    taker.first_looks.look("orders")
+    cluster.queues = 3
+    taker.take(QUEUES, ORDERS)
+    assert starts(session) == {0: MAX, 1: MAX, 2: MIN}
+
+
+def test_what_came_after_the_look_is_not_skipped(session, cluster, taker):
     session.consume_from = "last"
-    cluster.offsets[QUEUES[2]] = STORED
-    taker = Taker(session, ignore, ignore)
-    taker.know("orders", QUEUES[:1])
-    taker.take(QUEUES[2:], ORDERS)
-    assert starts(session) == {2: STORED}
+    taker.first_looks.look("orders")
+    cluster.max_offset = lambda queue: 50
+    taker.take(QUEUES[:1], ORDERS)
+    assert starts(session) == {0: MAX}
+
+
+@pytest.mark.parametrize("consume_from", LAST, ids=["last", "time"])
+def test_while_it_is_not_known_whether_the_group_is_new_no_queue_without_an_offset_is_taken(
+    session, cluster, taker, clock, caplog, consume_from
+):
+    session.consume_from = consume_from
+    cluster.offsets[QUEUES[0]] = STORED
+    cluster.fail["known"] = OrderlyError("silent")
+    taker.first_looks.look("orders")
+    taker.take(QUEUES, ORDERS)
+    assert starts(session) == {0: STORED}
+    assert set(cluster.locks) == {QUEUES[0]}, "the others are given back"
+    assert {q: str(it.error) for q, it in session.untaken.items()} == {
+        QUEUES[1]: "silent",
+        QUEUES[2]: "silent",
+    }
+    assert "queue.start_unknown" in caplog.text
+    cluster.fail.clear()
+    clock.now += 60
+    taker.take(QUEUES[1:], ORDERS)
+    assert starts(session) == {0: STORED, 1: MIN, 2: MIN}
+    assert not session.untaken
+
+
+def test_by_key_a_start_that_is_not_known_is_not_on_record(session, monkeypatch):
+    taker, broker = slow_rebuild(session, monkeypatch, [now()], seconds=0)
+    session.consume_from = "last"
+    broker.offset = None
+    monkeypatch.setattr(taker.first_looks, "new_group", failing := Mock(side_effect=SILENT))
+    taker.take((QUEUE,), ORDERS)
+    assert failing.called
+    assert (broker.owner, broker.offset) == (None, None)
+    assert not any(isinstance(decode_record(body), Entry) for body in broker.log)
 
 
 @pytest.mark.parametrize("stored", [STORED, None], ids=["kept", "forgotten"])
@@ -155,7 +236,6 @@ def test_a_start_that_was_chosen_is_remembered_by_the_process(session, cluster, 
     """The broker was killed before it wrote it down; what came meanwhile must not be skipped."""
     session.consume_from = "last"
     taker = Taker(session, ignore, ignore)
-    taker.know("orders", QUEUES)
     taker.take(QUEUES[:1], ORDERS)
     (held,) = session.held()
     session.remove(held)
@@ -166,10 +246,9 @@ def test_a_start_that_was_chosen_is_remembered_by_the_process(session, cluster, 
     assert ("offset.forgotten" in caplog.text) == (stored is None)
 
 
-def test_what_a_late_start_leaves_out_is_warned_of(session, caplog):
+def test_what_a_new_group_leaves_out_is_warned_of(session, cluster, taker, caplog):
     session.consume_from = "last"
-    taker = Taker(session, ignore, ignore)
-    taker.know("orders", QUEUES[:1])
+    cluster.queues = 1
     taker.take(QUEUES[:1], ORDERS)
     assert "queue.begins_behind" in caplog.text
     assert f"minimum={MIN} start={MAX}" in caplog.text
@@ -189,16 +268,6 @@ def test_a_topic_that_was_made_anew_begins_with_its_minimum_and_a_warning(sessio
     assert starts(session) == {0: MIN}
     assert cluster.offsets[QUEUES[0]] == MIN
     assert f"former={STORED} start={MIN}" in caplog.text
-
-
-def test_a_topic_subscribed_again_is_seen_for_the_first_time(session):
-    session.consume_from = "last"
-    taker = Taker(session, ignore, ignore)
-    taker.know("orders", QUEUES[:1])
-    taker.forget(["orders", "never seen"])
-    taker.know("orders", QUEUES)
-    taker.take(QUEUES, ORDERS)
-    assert set(starts(session).values()) == {MAX}
 
 
 def test_the_lease_counts_from_the_question_and_never_ends_when_broadcasting(

@@ -3,6 +3,7 @@
 The pool and the timer are the test's: a run happens when the test says so, on its own thread.
 """
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -14,10 +15,12 @@ from orderly.consumer import workers as worker_module
 from orderly.consumer.direct_consume import DirectCall
 from orderly.consumer.handler_caller import Caller
 from orderly.consumer.workers import MAX_RUN, YIELD, Worker
+from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.results import ConsumeResult
 from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE, message
+from tests.support.waiting import eventually
 
 COUNT = 20
 
@@ -42,7 +45,7 @@ class Setting:
 
     def by_hand(self):
         """Have message 99 handled as an administrator asks for it."""
-        self.held.owned.send_lane_task(None, DirectCall(message(99)))
+        self.held.owned.want_turn(None, Turn(DirectCall(message(99))))
         self.worker.ready(self.held)
 
     def _handle(self, messages, context):
@@ -218,3 +221,74 @@ def test_a_defect_after_the_result_was_applied_does_not_undo_it(setting, lanes):
     assert lanes.owned.messages.suspended == 1
     assert lanes.owned.messages.unfinished() == list(range(6))
     assert any(each == pytest.approx(0.01) for each in setting.timers.seconds), "it will wake"
+
+
+# --- whether threads begin what waits -------------------------------------------------------------
+
+
+@pytest.fixture
+def engine(session):
+    """A worker with a pool of real threads, two at most."""
+    session.config = ConsumerConfig(concurrency=2)
+    engine = Worker(session, Caller(session, lambda *_: ConsumeResult.SUCCESS), lambda held: None)
+    yield engine
+    engine.close()
+
+
+def refuse(self):
+    raise RuntimeError("can't start new thread")
+
+
+def test_without_any_thread_it_waits_until_there_is_one(engine, hold, session, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        held = hold()
+        held.owned.pulled([message(0)], 1)
+        engine.ready(held)
+        assert (engine.waits, engine.begun) == (True, 0)
+        session.client.schedule.ring()
+        assert engine.waits
+        held.owned.drop(Drop.STANDING)
+        session.client.schedule.ring()
+        assert not engine.waits, "nothing waits for a queue that is given up"
+        engine.nudge(standing=True)
+        assert engine.begun == 0
+    engine.nudge(standing=False)
+    assert engine.pool.threads == 0, "without messages no thread is tried"
+    engine.nudge(standing=True)
+    eventually(lambda: engine.begun == 1)
+
+
+def test_what_waits_for_busy_threads_does_not_count_as_long_as_no_more_may_be(engine, hold):
+    gate, busy = threading.Event(), threading.Semaphore(0)
+
+    def block():
+        busy.release()
+        gate.wait(30)
+
+    for _ in range(3):
+        engine.pool.submit(block)
+    assert busy.acquire(timeout=30)
+    assert busy.acquire(timeout=30)
+    assert (engine.waits, engine.begun) == (False, 2)
+    gate.set()
+    eventually(lambda: engine.begun == 3)
+
+
+def test_what_waits_although_more_threads_may_be_counts(engine, monkeypatch):
+    gate, busy = threading.Event(), threading.Event()
+
+    def block():
+        busy.set()
+        gate.wait(30)
+
+    engine.pool.submit(block)
+    assert busy.wait(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        engine.pool.submit(block)
+    assert (engine.waits, engine.begun) == (True, 1)
+    engine.nudge(standing=True)
+    gate.set()
+    eventually(lambda: engine.begun == 2)
+    assert not engine.waits

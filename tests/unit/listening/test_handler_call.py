@@ -350,7 +350,24 @@ def test_a_decoder_that_could_not_ask_says_nothing_against_the_body(error, kind)
 
     failed = tried(lambda value, attempt: Ack(), decode)
     assert (failed.kind, failed.error) == (kind, None)
+    assert failed.unreadable == (kind is FailureKind.FATAL)
     assert "registry" not in repr(failed)
+
+
+@pytest.mark.parametrize(
+    ("error", "classes", "unreadable"),
+    [
+        (UndecodableBody("garbage"), NONE, True),
+        (UndecodableBody("garbage"), ExceptionClasses(((UndecodableBody, False),)), True),
+        (UndecodableBody("garbage"), ExceptionClasses(((UndecodableBody, True),)), False),
+        (UndecodableBody("an extra is missing", retriable=True), NONE, False),
+        (ValueError("its content"), ExceptionClasses(((ValueError, False),)), False),
+    ],
+)
+def test_only_what_the_bytes_decide_is_unreadable(error, classes, unreadable):
+    failed = HandlerCall(print, None, classes).raised(error)
+    assert failed.unreadable is unreadable
+    assert pickle.loads(pickle.dumps(failed.portable())).unreadable is unreadable
 
 
 def test_bodies_that_fail_to_decode_alike_have_one_fingerprint():

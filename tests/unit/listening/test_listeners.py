@@ -30,7 +30,7 @@ from orderly import (
 from orderly.errors import ConnectionLost, HandlerHung, LockLost
 from orderly.listening import listeners
 from orderly.listening.policy import UnsettledMessage
-from orderly.ordering.poison import CLOSED
+from orderly.ordering.poison import VerdictReason
 from tests.support.messages import QUEUE, message
 
 SUCCESS, SUSPEND = ConsumeResult.SUCCESS, ConsumeResult.SUSPEND
@@ -253,6 +253,8 @@ def test_each_failure_is_an_event_that_says_what_follows(make, events):
         "TOO_EARLY",
     )
     assert len(event["fingerprint"]) == 16
+    assert [e["not_yet"] for e in events] == [VerdictReason.TOO_EARLY.value] * 2
+    assert context.because == VerdictReason.TOO_EARLY.value
 
 
 def test_an_event_tells_the_wait_that_the_consumer_allows(make, events):
@@ -438,6 +440,55 @@ def test_a_class_that_parks_needs_order_by_key_too(make, settings, parks):
     assert make(Script(Ack()), **settings).listener.parks is parks
 
 
+def known_body(body):
+    if body != b"body":
+        raise ValueError("not known")
+    return body
+
+
+def garbage(key, times=0):
+    return replace(message(key), body=b"?", reconsume_times=times)
+
+
+def run_garbage(listener, key, now, times=0):
+    context = ConsumeContext(QUEUE, "g", key=key)
+    return listener.run(garbage(key, times), now=now, context=context), context
+
+
+@pytest.mark.parametrize(("policy", "kind"), [("park_key", Park), ("dead_letter", DeadLetter)])
+def test_many_bodies_that_cannot_be_decoded_are_dealt_with_at_once(make, policy, kind):
+    listener = make(lambda value, attempt: Ack(), decode=known_body, on_poison=policy)
+    assert {type(run_garbage(listener, key, 0.0)[0]) for key in range(20)} == {kind}
+
+
+@pytest.mark.parametrize("policy", ["park_key", "dead_letter", "skip", lambda m, a, v: Skip("s")])
+def test_a_decoder_that_reads_nothing_gives_up_a_few_and_tells_why_the_others_wait(
+    make, events, policy
+):
+    listener = make(lambda value, attempt: Ack(), decode=known_body, on_poison=policy)
+    found = [run_garbage(listener, key, 0.0) for key in range(60)]
+    waits = [isinstance(outcome, Suspend) for outcome, _ in found]
+    assert waits == [False] * 20 + [True] * 40
+    told = [e for e in events if e["event"] == "message.retry"]
+    assert {(e["because"], e["in_place"]) for e in told} == {("BUDGET", False)}
+    assert "most_poisoned" in found[-1][1].because
+    others_succeed(listener, 1.0)
+    again = [run_garbage(listener, key, 2.0, times=1)[0] for key in range(20, 60)]
+    assert [isinstance(outcome, Suspend) for outcome in again] == [False] * 5 + [True] * 35
+
+
+def test_what_could_not_be_set_aside_takes_no_more_room_when_it_comes_again(make):
+    listener = make(lambda value, attempt: Ack(), decode=known_body, on_poison="park_key")
+    found = {type(run_garbage(listener, 1, now, times=now)[0]) for now in range(50)}
+    assert found == {Park}
+
+
+def test_a_bad_body_that_blocks_is_told_each_time_however_many_do(make, events):
+    listener = make(lambda value, attempt: Ack(), decode=known_body)
+    assert {type(run_garbage(listener, key, 0.0)[0]) for key in range(60)} == {Block}
+    assert len([e for e in events if e["event"] == "message.blocked"]) == 60
+
+
 def test_a_body_that_cannot_be_decoded_is_poison_at_once(make):
     listener = make(Script(Ack()), decode="json", on_poison="park_key")
     assert isinstance(listener.run(message(7)), Park)
@@ -489,24 +540,26 @@ def test_an_outage_gives_up_nothing_and_holds_back_without_counting(make, events
 
 
 def after_an_outage(make, function, **settings):
-    """A listener whose circuit of all keys is open; it may be probed a second later."""
+    """A listener that holds keys 0 to 19 back, which fail alike; one may probe a second later."""
+    down = True
 
     def ship(message, attempt):
-        if message.queue_offset < 10:
-            raise OSError(message.queue_offset, "down")
+        if down:
+            raise OSError("down")
         return function(message, attempt)
 
     listener = make(ship, **settings)
-    for key in range(10):
+    for key in range(20):
         listener.run(message(key), now=0.0, context=ConsumeContext(QUEUE, "g", key=key))
     assert listener.listener._judge.memory("g")._verdicts.open_circuits
+    down = False
     return listener
 
 
 @pytest.mark.parametrize("answer", [Skip("old"), Suspend(5), Block("r"), DeadLetter("r")])
 def test_a_probe_that_says_nothing_of_the_handler_lets_the_next_one_through(make, answer):
     listener = after_an_outage(make, Script(answer))
-    for key in range(20, 40):
+    for key in range(20):
         context = ConsumeContext(QUEUE, "g", key=key)
         assert listener.run(message(key), now=9.0, context=context) == answer
 
@@ -516,11 +569,20 @@ def test_a_probe_whose_lock_was_not_renewed_lets_the_next_one_through(make):
     listener = after_an_outage(make, Script(Ack()), retry=retry)
     memory = listener.listener._judge.memory("g")
     ownership = QueueOwnership(ConnectionLost("gone"))
-    probe, nxt = (ConsumeContext(QUEUE, "g", key=key, ownership=ownership) for key in ("p", "n"))
-    memory._trying[QUEUE, "p"] = UnsettledMessage(50, ownership, 0.0, "down", retrying=True)
-    assert isinstance(listener.run(message(50), now=9.0, context=probe), Suspend)
+    probe, nxt = (ConsumeContext(QUEUE, "g", key=key, ownership=ownership) for key in (0, 1))
+    memory._trying[QUEUE, 0] = UnsettledMessage(0, ownership, 0.0, "down", retrying=True)
+    assert isinstance(listener.run(message(0), now=9.0, context=probe), Suspend)
     assert ownership.extended == 1
-    assert listener.run(message(51), now=9.0, context=nxt) == Ack()
+    assert listener.run(message(1), now=9.0, context=nxt) == Ack()
+
+
+def test_a_key_that_never_failed_is_not_held_back_with_them(make):
+    listener = after_an_outage(make, Script(Ack()))
+    held = ConsumeContext(QUEUE, "g", key=0)
+    assert isinstance(listener.run(message(0), now=0.5, context=held), Suspend)
+    for key in range(20, 120):
+        context = ConsumeContext(QUEUE, "g", key=key)
+        assert listener.run(message(key), now=0.5, context=context) == Ack()
 
 
 @pytest.mark.parametrize("lost", [True, False])
@@ -535,7 +597,7 @@ def test_a_probe_that_is_cancelled_with_its_queue_lets_the_next_one_through(lost
             return Ack()
 
         listener = AsyncListener(ship)
-        listener._judge.memory("g")._verdicts._circuit = CLOSED.opened(0.0, 1.0)
+        listener._judge.memory("g")._verdicts._throttle.turn_on(-1e6)  # one key a second
         context = ConsumeContext(QUEUE, "g", key="p", ownership=ownership)
         task = asyncio.create_task(listener.run(message(50), now=9.0, context=context))
         await started.wait()
@@ -714,18 +776,21 @@ def test_a_call_that_was_ended_from_outside_is_a_failure_of_the_first_not_done(
 
 
 def test_alone_one_run_knows_nothing_of_the_others_unless_it_has_a_clock(make):
+    called = []
+
     def ship(message, attempt):
-        if message.queue_offset < 10:
-            raise OSError(f"down {message.queue_offset}")
-        return Ack()
+        called.append(message.queue_offset)
+        raise OSError("down")
 
     listener = make(ship)
-    for offset in range(10):
-        assert isinstance(listener.run(message(offset, key=str(offset))), Suspend)
-    assert listener.run(message(10, key="good")) == Ack()
-    for offset in range(10):
-        listener.run(message(offset, key=str(offset)), now=1.0)
-    assert isinstance(listener.run(message(10, key="good"), now=1.0), Suspend)
+    for _ in range(2):
+        for offset in range(10):
+            assert isinstance(listener.run(message(offset, key=str(offset))), Suspend)
+    assert len(called) == 20
+    for _ in range(2):
+        for offset in range(10):
+            listener.run(message(offset, key=str(offset)), now=1.0)
+    assert len(called) < 40, "those that fail alike are held back"
 
 
 def test_alone_it_takes_a_message_as_a_producer_sends_it(make):

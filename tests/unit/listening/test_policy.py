@@ -68,11 +68,11 @@ def test_messages_of_a_queue_that_is_no_longer_ours_are_forgotten(memory, how):
 def test_memory_is_bounded_whatever_the_number_of_keys(monkeypatch):
     monkeypatch.setattr(memory_module, "_MOST", 50)
     memory = FailureMemory(PoisonRules())
-    for number in range(5_000):
+    for number in range(15_000):
         memory.failed(delivery(number, key=number), DOWN, number / 1000)
-    assert len(memory) <= 50 + 100 + 1024 + 256
-    for number in range(5_000):
-        memory.succeeded(delivery(number, key=number).lane, 5 + number / 1000)
+    assert len(memory) <= 50 + 100 + 10_000 + 256
+    for number in range(15_000):
+        memory.succeeded(delivery(number, key=number).lane, 15 + number / 1000)
     assert len(memory) <= 100 + 256
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from orderly.monitoring.parked import ParkedMessages
 from tests.support.owners import HandOwner
-from tests.support.programs import browser_is_wanted
 from tests.support.waiting import patient_client, patient_producer
 
 
@@ -39,7 +38,3 @@ def owner(new_owner):
 @pytest.fixture
 def parked(client):
     return ParkedMessages(client, "shipping")
-
-
-def pytest_ignore_collect(collection_path, config):
-    return True if collection_path.name == "test_page.py" and not browser_is_wanted() else None

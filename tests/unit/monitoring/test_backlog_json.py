@@ -19,6 +19,7 @@ from orderly.monitoring.backlog_json import (
     topic_fields,
 )
 from orderly.protocol.parked_key import ParkedKey
+from orderly.report.words import clock
 from tests.support.snapshots import AT, every_state, group, row, snapshot, sums, topic_status
 
 HEAD = Head(93, "cust-7", "paid", AT - 60, AT - 61, 2, 120, attempts=3, fingerprint="ab")
@@ -93,7 +94,7 @@ def test_a_queue_is_told_in_full():
         "head": {
             "offset": 93, "key": "cust-7", "tags": "paid",
             "stored_time": "2027-01-15T07:59:00.000Z", "born_time": "2027-01-15T07:58:59.000Z",
-            "reconsumed": 2, "size": 120, "attempts": 3, "fingerprint": "ab",
+            "reconsumed": 2, "size": 120, "attempts": 3, "fingerprint": "ab", "because": None,
         },
     }  # fmt: skip
 
@@ -159,3 +160,20 @@ def test_a_new_queue_is_well_only_if_it_is_surely_empty():
     assert sums([empty]).verdict is Verdict.OK
     assert sums([empty, late]).verdict is Verdict.WARNING
     assert sums([empty, unknown, late]).verdict is Verdict.UNKNOWN
+
+
+FIRST, LAST = "0001-01-01T00:00:00.000Z", "9999-12-31T23:59:59.998Z"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(1e30, LAST), (inf, LAST), (-1e30, FIRST), (-inf, FIRST)]
+)
+def test_a_time_beyond_the_calendar_is_shown_as_its_first_or_last(seconds, shown):
+    head = Head(93, "cust-7", "paid", seconds, seconds, 2, 120)
+    dead = DeadLetters(3, seconds, 9)
+    one = group(rows=[row(QueueState.BLOCKED, head=head)], dead=dead)
+    told = strict(document(snapshot(one)))["groups"][0]
+    assert told["dead_letters"]["oldest_time"] == shown
+    (found,) = told["topics"][0]["queues"]
+    assert (found["head"]["stored_time"], found["head"]["born_time"]) == (shown, shown)
+    assert clock(seconds)[:4] == shown[:4]  # of a report

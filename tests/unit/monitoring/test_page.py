@@ -16,6 +16,8 @@ from orderly.small_http import Server
 from tests.support.programs import browser
 from tests.support.snapshots import AT, Exporting, group, row, snapshot
 
+pytestmark = pytest.mark.needs("chromium")
+
 MARKUP = "<img src=x onerror=document.title='hacked'>"
 NOT_KNOWN = "\N{EN DASH}"
 QUICKLY = "setInterval = (work) => { window.lookAgain = work; }"  # tests say when it looks again

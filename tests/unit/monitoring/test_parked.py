@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import time
 from dataclasses import replace
 
@@ -152,12 +153,15 @@ def test_an_export_tells_what_the_broker_has_deleted(orderly_fake, parked, owner
     assert parked.export(tmp_path / "parked.jsonl") == Exported(messages=1, gone=2)
 
 
-def test_an_export_replaces_no_link_and_no_device(parked, owner, tmp_path):
-    file, link = tmp_path / "parked.jsonl", tmp_path / "link"
+def test_an_export_follows_no_link_and_replaces_no_device(parked, owner, tmp_path):
+    file, link = tmp_path / "mine", tmp_path / "link"
+    file.write_text("mine")
     link.symlink_to(file)
     parked.export(link)
-    assert link.is_symlink()
-    assert len(file.read_text().splitlines()) == 3
+    assert not link.is_symlink()
+    assert stat.S_IMODE(link.stat().st_mode) == 0o600
+    assert len(link.read_text().splitlines()) == 3
+    assert file.read_text() == "mine"
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with pytest.raises(OSError, match="not a regular file"):

@@ -3,7 +3,7 @@
 import pytest
 
 from orderly.ordering.explain import Why, explain
-from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, Limit, OwnedQueue
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 
@@ -17,6 +17,12 @@ def empty(**settings):
 def polling(**settings):
     queue = empty(**settings)
     queue.pull_gate(0)
+    return queue
+
+
+def failing():
+    queue = polling()
+    queue.pull_failed("you may not")
     return queue
 
 
@@ -92,6 +98,7 @@ def dropped(queue, reason):
     [
         (empty(), Why.NOT_PULLING, None),
         (polling(), Why.PULLING, None),
+        (failing(), Why.PULL_FAILS, 3.0),
         (at_the_end(), Why.EMPTY, None),
         (loaded(), Why.WAITING, None),
         (handling(), Why.HANDLING, 2.0),
@@ -127,7 +134,10 @@ def test_it_names_the_message_that_holds_the_queue_up():
 def test_a_running_handler_does_not_hide_that_the_span_has_ended():
     explanation = explain(ahead(running=True), 3.0)
     assert explanation.at_span_end
-    assert str(explanation).endswith("a handler is running (2.0 s), consumed ahead up to max_span")
+    assert explanation.limit == Limit.SPAN
+    assert str(explanation).endswith(
+        f"a handler is running (2.0 s), nothing is pulled: {Limit.SPAN}"
+    )
     assert not explain(handling(), 3.0).at_span_end
 
 
@@ -141,3 +151,14 @@ def test_a_running_handler_does_not_hide_that_the_key_function_fails():
 
 def test_by_key_the_key_is_what_the_message_is_ordered_by():
     assert explain(ahead(running=True), 3.0).key == "stuck", "not its sharding key"
+
+
+def test_a_pull_that_fails_is_named_whatever_the_queue_does():
+    assert str(explain(failing(), 3)).endswith(
+        "cannot be pulled: it is tried again (3.0 s), the last pull failed: you may not"
+    )
+    busy = handling()
+    busy.pull_gate(1)
+    busy.pull_failed("you may not")
+    assert "a handler is running" in str(explain(busy, 3))
+    assert "the last pull failed: you may not" in str(explain(busy, 3))

@@ -8,7 +8,9 @@ from orderly.errors import NotAvailableYet, OrderlyError, RequestTimeout, TopicN
 from orderly.ordering.broker_calls import (
     AppendRecord,
     LockQueues,
+    OffsetReset,
     Peek,
+    Peeked,
     QueryOffset,
     ReadParked,
     ReadRecords,
@@ -16,6 +18,7 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.new_group import NewGroup
 from orderly.ordering.ownership import Recreated, Resumed, check_generation, resume, take_over
 from orderly.ordering.parking import ParkingState
 from orderly.ordering.start import StartPosition
@@ -181,6 +184,31 @@ def test_a_reset_to_the_former_offset_is_obeyed_once_nothing_is_ahead(owner, bro
     broker.offset = 3
     found = inherit()
     assert (found.start, found.reset) == (3, True)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_reset_to_an_offset_sent_just_before_is_obeyed_by_an_heir_that_is_told_of_it(
+    told, owner, broker
+):
+    """Without the word of the broker it looks as if that had been killed."""
+    owner(3, (5, 7))
+    owner(4, (5, 8))
+    broker.offset, broker.owner = 3, None
+
+    def perform(call):
+        nonlocal told
+        if isinstance(call, Peek) and told:
+            told = False
+            raise OffsetReset(QUEUE, 3)
+        return broker.answer(call, SECOND)
+
+    obeyed = told
+    broker.owner = SECOND
+    found = converse(take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "first"), perform)
+    assert found.reset == obeyed
+    assert (found.start, found.finished) == ((3, ()) if obeyed else (4, ((5, 8),)))
+    later = broker.taken_over(SECOND)
+    assert (later.start, later.finished) == (found.start, found.finished), "it is on record"
 
 
 def test_what_a_reset_discarded_does_not_come_back(owner, broker, inherit):
@@ -492,6 +520,8 @@ ENTRY = Entry(
         (StartPosition(2), Resumed(2, (), reset=True)),  # an operator's
         (StartPosition(4), Resumed(4, (), reset=True)),
         (StartPosition(11), Resumed(11, (), reset=True)),
+        (StartPosition(10, reset=True), Resumed(10, (), reset=True)),  # the broker says so
+        (StartPosition(6, reset=True), Resumed(6, (), reset=True)),
         (StartPosition(0, former=10), Resumed(0, (), reset=False)),  # of another generation
         (StartPosition(10, former=10), Resumed(10, (), reset=False)),
         (StartPosition(6, former=10), Resumed(6, (), reset=False)),
@@ -743,11 +773,12 @@ def test_a_state_topic_that_is_missing_ends_the_take_over(broker):
 def test_a_start_that_was_chosen_is_on_record_before_anything_is_pulled(broker):
     """The broker may be killed before it writes it down, and messages come in the meantime."""
     broker.offset, broker.end = None, 20
+    broker.new_group = NewGroup({QUEUE: Peeked(broker.stored_at(19), 20)})
     dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, FIRST, "last")
     assert converse(dialogue, broker.performer(FIRST)).start == 20
     (entry,) = map(decode_record, broker.log[2:])
     assert (entry.low, entry.runs, entry.landmark) == (20, (), (19, broker.stored_at(19)))
-    broker.offset, broker.end, broker.owner = None, 50, SECOND
+    broker.offset, broker.end, broker.owner, broker.new_group = None, 50, SECOND, None
     dialogue = take_over(QUEUE, STATE_QUEUE, PARK_QUEUE, SECOND, "last")
     found = converse(dialogue, broker.performer(SECOND))
     assert (found.start, found.begin.forgotten, broker.offset) == (20, True, 20)

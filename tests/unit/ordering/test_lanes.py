@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,6 +17,8 @@ from hypothesis.stateful import (
 )
 
 from orderly.ordering import lanes as lanes_module
+from orderly.ordering import lowest as lowest_module
+from orderly.ordering.lane import Turn
 from orderly.ordering.lanes import LANE_BODIES, SUSPENDED_BODIES, WAITING_PART, Lanes
 from orderly.ordering.results import Disposition
 from tests.support.messages import message
@@ -400,6 +404,68 @@ def test_each_message_of_a_batch_counts():
     assert lanes.finish(lanes.take(3, NOW), COMMIT) == NOW + 6
 
 
+def test_it_counts_from_when_the_call_began():
+    lanes = paced("a")
+    batch = lanes.take(1, NOW)
+    batch.began = NOW + 0.5
+    assert lanes.finish(batch, COMMIT) == NOW + 2.5
+
+
+def test_what_goes_aside_has_no_rate_and_needs_no_permit():
+    lanes = Lanes(bounded=True, spacing=2.0, aside="parked".__contains__)
+    lanes.put([message(offset) for offset in range(3)], ["parked", "b", "parked"])
+    assert lanes.ready_unpaid
+    aside = lanes.take(1, NOW, paid=False)
+    assert (offsets(aside), lanes.take(1, NOW, paid=False)) == ([0], None)
+    assert lanes.finish(aside, COMMIT) is None
+    assert [offsets(lanes.take(1, NOW)) for _ in range(2)] == [[1], [2]], "who waited longest"
+
+
+def test_a_key_that_is_set_aside_waits_for_no_rate_but_a_release_of_it_does():
+    aside = set()
+    lanes = Lanes(bounded=True, spacing=2.0, aside=aside.__contains__)
+    lanes.put([message(0), message(1)], ["a", "a"])
+    batch = lanes.take(1, NOW)
+    aside.add("a")  # the handler parked it
+    assert lanes.finish(batch, COMMIT) is None
+    assert offsets(lanes.take(1, NOW, paid=False)) == [1]
+    assert (lanes.pace_end("a"), lanes.pace_end("b")) == (NOW + 2, -math.inf)
+
+
+def test_a_paced_key_that_is_paused_and_parked_goes_aside():
+    aside = set()
+    lanes = Lanes(bounded=True, spacing=2.0, aside=aside.__contains__)
+    lanes.put([message(offset) for offset in range(2)], ["a", "a"])
+    lanes.finish(lanes.take(1, NOW), COMMIT)
+    lanes.pause("a")
+    lanes.want_turn("a", Turn("add", errand=True, with_bodies=True))
+    errand = lanes.take_errand(NOW)
+    assert lanes.take_along("a") is errand
+    aside.add("a")
+    lanes.finish(errand, COMMIT)
+    lanes.rouse("a")
+    lanes.put([message(2)], ["a"])
+    assert (lanes.paced, lanes.paused, lanes.suspended, lanes.ready_unpaid) == (0, 0, 0, True)
+
+
+def test_what_is_remembered_of_rates_is_bounded(monkeypatch):
+    monkeypatch.setattr(lanes_module, "_PACES", 5)
+    lanes = Lanes(bounded=True, spacing=0.5)
+    for number in range(100):
+        lanes.put([message(number)], [number])
+        lanes.finish(lanes.take(1, NOW + number), COMMIT)
+        lanes.wake(NOW + number + 0.9)
+    assert len(lanes._pace_ends) <= 7
+
+
+def test_a_task_that_called_the_handler_leaves_the_pace_to_the_lane():
+    lanes = paced("a")
+    lanes.want_turn("a", Turn("release"))
+    task = lanes.take(1, NOW)
+    lanes.give_back(task, NOW + 2)
+    assert (lanes.ready, lanes.paced, lanes.wake_at) == (False, 1, NOW + 2)
+
+
 def test_a_key_that_has_nothing_left_still_keeps_its_rate():
     lanes = paced("a")
     lanes.finish(lanes.take(1, NOW), COMMIT)
@@ -452,8 +518,9 @@ class LanesMachine(RuleBasedStateMachine):
     """Random histories against plain sets.
 
     `unfinished` maps each offset to its key, `hand` each key to its offsets in hand, `work` each
-    key to its batch, `asleep` each key to when it wakes, `alone_to` to the last message that is to
-    be handed out alone.
+    key to its batch, `asleep` each key to when it wakes, `turns` each key to those that are wanted.
+    The messages of keys in `aside` go to no handler. `alone_to` has of each key the last message
+    that is to be handed out alone.
     """
 
     keys = st.sampled_from(["a", "b", None, 3])  # `KEYS` of them
@@ -469,11 +536,12 @@ class LanesMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.lanes = Lanes(bounded=self.bounded)
+        self.aside = set()
+        self.lanes = Lanes(bounded=self.bounded, aside=self.aside.__contains__)
         self.now = 0.0
         self.end = 0
         self.unfinished, self.hand, self.work, self.asleep = {}, {}, {}, {}
-        self.stored, self.attempts, self.lane_tasks = set(), {}, {}
+        self.stored, self.attempts, self.turns = set(), {}, {}
         self.rolled_back = set()
         self.paused = set()
         self.alone_to = {}
@@ -507,9 +575,9 @@ class LanesMachine(RuleBasedStateMachine):
         again = sorted(self.stored)[-3:]
         self.lanes.put([message(o) for o in again], ["a"] * len(again) if self.bounded else None)
 
-    @rule(size=st.integers(1, 3), at_once=st.integers(1, 4))
-    def take(self, size, at_once):
-        self._take(size, at_once)
+    @rule(size=st.integers(1, 3), at_once=st.integers(1, 4), paid=st.booleans())
+    def take(self, size, at_once, paid):
+        self._take(size, at_once, paid)
 
     @precondition(lambda self: self.work)
     @rule(data=st.data(), disposition=st.sampled_from(Disposition), wait=waits)
@@ -533,18 +601,23 @@ class LanesMachine(RuleBasedStateMachine):
                 self._narrow(batch, data)
             self._finish(batch, data, disposition, wait)
 
-    def _take(self, size, at_once):
+    def _take(self, size, at_once, paid=True):
         """`at_once`: for how many calls."""
-        batch = self.lanes.take(size, self.now, at_once)
+        unpaid = self.lanes.ready_unpaid
+        batch = self.lanes.take(size, self.now, at_once, paid=paid)
         if batch is None:
+            assert not unpaid
+            assert not (paid and self.lanes.ready)
             return None
         assert batch.key not in self.work, "one batch of a key at a time"
-        assert batch.key not in self.asleep
-        assert batch.key not in self.paused
-        self.work[batch.key] = batch
         if batch.lane_task is not None:
-            assert self.lane_tasks[batch.key].pop(0) == batch.lane_task
-            return batch
+            assert batch.key not in self.paused, "it calls the handler"
+            return self._begin(batch, errand=False)
+        assert batch.key not in self.asleep
+        assert batch.key in self.aside or (paid and batch.key not in self.paused)
+        assert (batch.began is None) == (batch.key in self.aside)
+        assert not any(turn.errand for turn in self.turns.get(batch.key, ())[:1]), "it goes first"
+        self.work[batch.key] = batch
         taken = offsets(batch)
         assert taken
         most = size if self.hand.get(batch.key) else size * at_once
@@ -558,6 +631,48 @@ class LanesMachine(RuleBasedStateMachine):
         self.hand.setdefault(batch.key, []).extend(taken)
         return batch
 
+    def _begin(self, batch, *, errand):
+        turn = self.turns[batch.key].pop(0)
+        assert (turn.lane_task, turn.errand) == (batch.lane_task, errand), "in their order"
+        self.work[batch.key] = batch
+        return batch
+
+    @rule()
+    def take_errand(self):
+        due = self.lanes.errand_due
+        batch = self.lanes.take_errand(self.now)
+        assert (batch is not None) == due
+        if batch is not None:
+            assert batch.key not in self.work
+            self._begin(batch, errand=True)
+
+    def errands(self):
+        return [batch for batch in self.work.values() if batch.errand and not batch.messages]
+
+    @precondition(lambda self: self.errands())
+    @rule(data=st.data(), parks=st.booleans())
+    def an_errand_takes_the_messages_along(self, data, parks):
+        """It parks them, or puts them back; in the turn of its lane only a key goes aside."""
+        batch = data.draw(st.sampled_from(self.errands()))
+        key = batch.key
+        had = [m for m in self.waiting(key) if m in self.bodies(key)]
+        assert self.lanes.take_along(key) is batch
+        assert offsets(batch) == had
+        del self.work[key]
+        self.hand.setdefault(key, []).extend(had)
+        disposition = COMMIT if parks else PUT_BACK
+        if parks and self.bounded:
+            self.aside.add(key)
+        self.lanes.finish(batch, disposition, untried=had)
+        self._note(key, had, disposition, set(), set(had))
+        if parks and self.bounded:
+            self.lanes.rouse(key)
+            self.asleep.pop(key, None)
+
+    def bodies(self, key):
+        lane = self.lanes.lane_of(key)
+        return set() if lane is None else set(lane.messages.offsets())
+
     def _finish(self, batch, data, disposition, wait):
         if batch.done == len(batch.messages) > 0:
             disposition = COMMIT  # the last call of the burst went well, too
@@ -569,6 +684,8 @@ class LanesMachine(RuleBasedStateMachine):
         key = batch.key
         del self.work[key]
         if batch.lane_task is not None:
+            if data.draw(st.booleans()):
+                self.aside.discard(key)
             self.lanes.give_back(batch)
             return
         taken = offsets(batch)
@@ -618,7 +735,7 @@ class LanesMachine(RuleBasedStateMachine):
 
     def bursts(self):
         """The batches of which something is still to be handed out."""
-        return [batch for batch in self.work.values() if batch.done < len(batch.messages)]
+        return [b for b in self.work.values() if b.done < len(b.messages)]
 
     def _narrow(self, batch, data):
         left = offsets(batch)[batch.done :]
@@ -641,10 +758,19 @@ class LanesMachine(RuleBasedStateMachine):
             self._gone(hand[:committed])
             del hand[:committed]
 
-    @rule(key=keys)
-    def lane_task(self, key):
-        self.lanes.send_lane_task(self.lane(key), ("lane_task", key))
-        self.lane_tasks.setdefault(self.lane(key), []).append(("lane_task", key))
+    @rule(key=keys, errand=st.booleans(), with_bodies=st.booleans())
+    def want_turn(self, key, errand, with_bodies):
+        turn = Turn(object(), errand, errand and with_bodies)
+        self.lanes.want_turn(self.lane(key), turn)
+        self.turns.setdefault(self.lane(key), []).append(turn)
+
+    @precondition(lambda self: any(self.turns.values()))
+    @rule(data=st.data())
+    def recall(self, data):
+        key, turns = data.draw(st.sampled_from([(k, t) for k, t in self.turns.items() if t]))
+        turn = turns.pop(data.draw(st.integers(0, len(turns) - 1)))
+        assert self.lanes.recall(key, turn.lane_task)
+        assert not self.lanes.recall(key, turn.lane_task)
 
     @rule(count=st.integers(1, 40))
     def limit_the_room(self, count):
@@ -666,17 +792,12 @@ class LanesMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def resume(self, data):
         key = data.draw(st.sampled_from(sorted(self.paused, key=repr)))
+        lane = self.lanes.lane_of(key)
+        halted = lane is not None and lane.halted
         self.paused.discard(key)
         self.lanes.resume(key, self.now)
-        if key not in self.work and self.asleep.get(key, self.now + 1) <= self.now:
+        if halted and self.asleep.get(key, self.now + 1) <= self.now:
             del self.asleep[key]
-
-    @precondition(lambda self: self.asleep)
-    @rule(data=st.data())
-    def rouse(self, data):
-        key = data.draw(st.sampled_from(sorted(self.asleep, key=repr)))
-        del self.asleep[key]
-        self.lanes.rouse(next(lane for lane in self.lanes.lanes if lane.key == key))
 
     @precondition(lambda self: self.lanes.refill_from is not None)
     @rule(data=st.data(), count=st.integers(0, 8), fails=st.booleans())
@@ -720,34 +841,54 @@ class LanesMachine(RuleBasedStateMachine):
         assert lanes.in_hand == in_hand
         assert lanes.pending == lanes.count - in_hand
         assert lanes.size == lanes.count * 100
-        waiting = [lane.messages.pending for lane in lanes.lanes if lane.wake_at is not None]
-        assert lanes.asleep == sum(waiting)
+        waiting = [lane for lane in lanes.lanes if lane.wake_at is not None]
+        assert lanes.asleep == sum(lane.messages.pending for lane in waiting)
         assert lanes.asleep_size == lanes.asleep * 100
-        assert not self.bounded or lanes.asleep <= max(1, lanes._max_count / WAITING_PART)
+        fetched = sum(lane.messages.pending for lane in waiting if lane.wants_bodies)
+        most = max(1, lanes._max_count / WAITING_PART)
+        assert not self.bounded or lanes.asleep - fetched <= most
         assert lanes.again == sum(lane.again for lane in lanes.lanes)
         at_rest = [lane for lane in lanes.lanes if lane.since is None]
         assert all(lane.again <= lane.messages.pending for lane in at_rest)
         assert 0 <= lanes.moving <= 1
         assert lanes.running == len(self.work)
-        asleep = {key: at for key, at in self.asleep.items() if key not in self.paused}
+        halted = {lane.key for lane in lanes.lanes if lane.halted}
+        assert halted <= self.paused
+        asleep = {key: at for key, at in self.asleep.items() if key not in halted}
         assert lanes.suspended == len(asleep)
         assert lanes.wake_at == min(asleep.values(), default=None)
-        assert lanes.paused == len({lane.key for lane in lanes.lanes} & self.paused)
+        paused = self.paused - self.aside
+        held = [lane for lane in lanes.lanes if lane.key in paused and lane.unfinished]
+        assert lanes.paused == len(held)
+        assert lanes.paused_messages == sum(lane.unfinished for lane in held)
+        assert lanes.paused_deferred == sum(len(lane.later) for lane in held)
         assert lanes.head is None or lanes.head.queue_offset == lanes.lowest
-        assert len(lanes._lowest._heap) <= 2 * KEYS + lanes_module._LEFT_IN
+        assert len(lanes._lowest._heap) <= 2 * KEYS + lowest_module._LEFT_IN
 
     @invariant()
     def a_key_that_can_go_on_will(self):
         """Either it is ready, or its bodies are asked for."""
-        for key in {*self.unfinished.values(), *(k for k, e in self.lane_tasks.items() if e)}:
-            if key in self.work or key in self.asleep or key in self.paused:
+        for key in {*self.unfinished.values(), *(k for k, e in self.turns.items() if e)}:
+            if key in self.work:
                 continue
-            if self.lane_tasks.get(key):
-                assert self.lanes.ready
+            turn = next(iter(self.turns.get(key, ())), None)
+            if turn is not None and turn.errand:
+                misses = turn.with_bodies and self.waiting(key) and not self.pending(key)
+                assert self.lanes.refill_from is not None if misses else self.lanes.errand_due
+                assert not misses or self.lanes.refills
+            elif turn is not None and key not in self.paused:
+                assert self.lanes.ready_unpaid
+            elif key in self.asleep or (key in self.paused and key not in self.aside):
+                continue
             elif self.waiting(key):
                 assert self.lanes.ready or self.lanes.refill_from is not None
-        if self.lanes.refill_from is not None and not self.lanes.takes_bodies:
-            assert self.lanes.ready or self.work or any(self.hand.values()), "room will come"
+        if self.lanes.refill_from is not None and not self.lanes.refills:
+            busy = self.work or any(self.hand.values()) or self.lanes.errand_due
+            assert self.lanes.ready or busy, "room will come"
+
+    def pending(self, key):
+        lane = self.lanes.lane_of(key)
+        return 0 if lane is None else lane.messages.pending
 
     def teardown(self):
         """Whatever happened, everything still there is handed out in the end, each key in order."""
@@ -763,7 +904,7 @@ class LanesMachine(RuleBasedStateMachine):
         left = {key: self.waiting(key) for key in set(self.unfinished.values())}
         came = {}
         for _ in range(1000):
-            batch = self.lanes.take(2, self.now)
+            batch = self.lanes.take_errand(self.now) or self.lanes.take(2, self.now)
             if batch is not None:
                 came.setdefault(batch.key, []).extend(offsets(batch))
                 self.lanes.give_back(batch) if batch.lane_task else self.lanes.finish(batch, COMMIT)
@@ -787,7 +928,7 @@ class OneLaneMachine(LanesMachine):
 def test_random_histories(machine, monkeypatch):
     monkeypatch.setattr(lanes_module, "LANE_BODIES", 3)
     monkeypatch.setattr(lanes_module, "SUSPENDED_BODIES", 2)
-    monkeypatch.setattr(lanes_module, "_LEFT_IN", 2)
+    monkeypatch.setattr(lowest_module, "_LEFT_IN", 2)
     run_state_machine_as_test(
         machine, settings=settings(max_examples=80, stateful_step_count=50, deadline=None)
     )

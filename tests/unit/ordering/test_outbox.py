@@ -23,6 +23,7 @@ from orderly.ordering.outbox import (
     preceding_failed,
     send_failed,
 )
+from tests.support.interruptions import interrupted
 
 # --- outbox ---------------------------------------------------------------------------------------
 # The outbox by example; `test_outbox_model.py` runs it through random histories.
@@ -292,3 +293,90 @@ def test_what_is_held_back_names_what_failed_before_it():
     error = preceding_failed(entry, QUEUE, ahead)
     assert str(error).startswith(f"a message of key 'k' for {QUEUE} was not sent: an earlier one")
     assert error.__cause__ is ahead
+
+
+def test_who_hurries_ends_the_wait_for_company():
+    box = outbox(linger=5.0)
+    fill(box, "a1", "b1")
+    assert take(box, 0.1) is None
+    box.hurry()
+    assert names(take(box, 0.1).entries) == ["a1", "b1"]
+
+
+# --- interruptions -----------------------------------------------------------------------------
+
+
+def drained(box: Outbox[Named], now: float) -> list[str]:
+    """All that is still to be sent, in order."""
+    found = []
+    while not box.empty:
+        batch = take(box, now)
+        found += names(batch.entries)
+        assert box.stored(batch)
+    return found
+
+
+def waiting_and_cancelled(claimed):
+    box = outbox(batch_messages=4)
+    fill(box, "a1", "x1", "b1", "x2", "a2", "c1", "c2")
+    return box, lambda found: found.name[0] != "x" and not claimed.append(found.name)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a new batch", "a retry"])
+def test_a_take_that_is_cut_off_anywhere_loses_nothing_and_sends_nothing_twice(again):
+    step = 1
+    while True:
+        box, claim = waiting_and_cancelled([])
+        if again:
+            box.refused(box.take(0.0, claim), SendVerdict.NOT_STORED, BUSY, 0.0)
+        cut = interrupted(lambda b=box, c=claim: b.take(100.0, c), step)
+        box.mend()
+        box.put_back()  # if it was taken: it was not sent
+        left = [name for name in drained(box, 100.0) if name[0] != "x"]
+        assert left == ["a1", "b1", "a2", "c1", "c2"], cut
+        if cut is None:
+            break
+        step += 1
+    assert step > 20
+
+
+def test_what_was_put_back_goes_out_at_once_and_was_no_attempt():
+    box = outbox(retries=0)
+    fill(box, "a1")
+    first = take(box)
+    box.put_back()
+    again = take(box)
+    assert (again.entries, again.attempt) == (first.entries, 1)
+    assert not box.stored(first), "its late answer means nothing"
+    assert box.stored(again)
+
+
+def test_a_submit_that_is_cut_off_anywhere_was_made_or_was_not():
+    step = 1
+    while True:
+        box, more = outbox(linger=1.0), entry("a2")
+        fill(box, "a1")
+        cut = interrupted(lambda b=box, m=more: b.submit(m, 0.0), step)
+        box.mend()
+        accepted = ["a2"] if box.has(more) else []
+        fill(box, "a3")
+        assert drained(box, 100.0) == ["a1", *accepted, "a3"]
+        if cut is None:
+            assert accepted
+            break
+        step += 1
+
+
+def test_a_stored_batch_leaves_once_however_often_it_is_told():
+    step = 1
+    while True:
+        box = outbox()
+        fill(box, "a1")
+        batch = take(box)
+        cut = interrupted(lambda b=box, t=batch: b.stored(t), step)
+        box.mend()
+        box.stored(batch)
+        assert box.empty
+        if cut is None:
+            break
+        step += 1

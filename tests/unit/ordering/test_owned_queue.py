@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from orderly.config import ConsumerConfig
 from orderly.ordering import owned_queue as window_module
 from orderly.ordering.fence import Fence, Landmark
+from orderly.ordering.lane import Turn
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.owned_queue import (
     NOT_OURS,
     PULL_IDLE,
     Drop,
     Lease,
+    Limit,
     OwnedQueue,
     PullGate,
     Window,
@@ -106,7 +108,37 @@ def test_it_is_full_beyond_either_limit_and_remembers_it(cached, span, full):
     window = window_of(cached)
     assert window.full(span) is full
     assert window.throttled is full
-    assert window.at_span_end(span) is (span > SPAN)
+    assert window.limit(span) is (Limit.SPAN if span > SPAN else None)
+
+
+def held_back(paused, others, monkeypatch):
+    """A window with so many messages of keys that the program paused, and so many of others."""
+    for name in ("MAX_KEYS", "MAX_DEFERRED", "MAX_PAUSED"):
+        monkeypatch.setattr(window_module, name, 4)
+    lanes = Lanes(bounded=True)
+    for key in range(paused):
+        lanes.pause(key)
+    keys = range(paused + others)
+    lanes.put([message(offset) for offset in keys], list(keys))
+    return lanes, Window(lanes, SPAN)
+
+
+def test_keys_that_the_program_paused_take_nobody_elses_room(monkeypatch):
+    lanes, window = held_back(4, 4, monkeypatch)
+    assert (lanes.paused, lanes.paused_messages, lanes.deferred) == (4, 4, 4)
+    assert not window.full(1)
+    lanes.put([message(8)], [0])
+    assert (window.full(1), window.limit(1)) == (True, Limit.PAUSED), "they have their own"
+    lanes.resume(0, 1.0)
+    assert (lanes.paused, lanes.paused_messages) == (3, 3)
+    assert window.limit(1) is Limit.KEYS, "it is one of the others now"
+
+
+def test_a_key_that_is_paused_later_leaves_the_others_their_room(monkeypatch):
+    lanes, window = held_back(0, 5, monkeypatch)
+    assert window.limit(1) is Limit.KEYS
+    lanes.pause(0)
+    assert window.limit(1) is None
 
 
 def test_by_queue_nothing_is_finished_ahead_so_no_span_counts():
@@ -119,7 +151,7 @@ def test_messages_of_which_only_offsets_are_kept_are_bounded(monkeypatch):
     window._messages.deferred = 7
     assert not window.full(1)
     window._messages.deferred = 8
-    assert window.full(1)
+    assert (window.full(1), window.limit(1)) == (True, Limit.OFFSETS)
 
 
 def test_keys_with_something_unfinished_are_bounded(monkeypatch):
@@ -129,7 +161,7 @@ def test_keys_with_something_unfinished_are_bounded(monkeypatch):
     for offset in range(5):
         assert not window.full(1)
         lanes.put([message(offset)], [offset])
-    assert window.full(1)
+    assert (window.full(1), window.limit(1)) == (True, Limit.KEYS)
     for _ in range(3):
         lanes.finish(lanes.take(1, 1.0), Disposition.COMMIT)
     assert window.reopens(1)
@@ -536,12 +568,12 @@ def test_a_lane_task_has_the_turn_of_its_keys_lane(by_key):
     """By queue there is one lane, so nothing else is handed out meanwhile."""
     queue = owned(by_key=by_key, max_runs=2)
     queue.pulled([message(0)], 1, None, ["b"] if by_key else None)
-    queue.send_lane_task("a", "replay")
+    queue.want_turn("a", Turn("replay"))
     taken = [queue.take(1, NOW), queue.take(1, NOW)]
     assert (taken[1] is not None) is by_key
     (lane_task,) = (batch for batch in taken if batch and batch.lane_task)
     assert (lane_task.lane_task, lane_task.key) == ("replay", "a" if by_key else None)
-    queue.give_back(lane_task)
+    queue.give_back(lane_task, NOW)
     (other,) = (b for b in (*taken, queue.take(1, NOW)) if b and not b.lane_task)
     assert offsets(other) == [0]
 
@@ -629,3 +661,25 @@ def test_what_is_finished_of_a_key_is_below_its_lowest_or_inherited():
     assert queue.is_finished("c", 11)
     queue.finish(queue.take(1, 0), Disposition.COMMIT, 0)
     assert queue.is_finished("a", 10)
+
+
+def test_bodies_that_an_errand_needs_come_at_once_whatever_waits(monkeypatch):
+    """A paused queue pulls nothing else, and a full one has no room for others."""
+    queue = owned(by_key=True, max_runs=9, max_messages=1)
+    keys = list("abcdef")
+    queue.pulled([message(n) for n in range(6)], 6, None, keys)
+    for _ in keys:
+        queue.finish(queue.take(1, NOW), Disposition.PUT_BACK, NOW, wait=60.0)
+    queue.pause()
+    assert queue.messages.lane_of("f").later
+    assert (queue.refill_gate(NOW), queue.messages.refills) == (None, True)
+    queue.want_turn("f", Turn("add", errand=True, with_bodies=True))
+    assert queue.take_errand(NOW) is None
+    assert queue.refill_gate(NOW) == 5
+    queue.messages.limit(1, 1)  # no room at all
+    assert queue.refilled(5, [message(5)], 6) == []
+    errand = queue.take_errand(NOW)
+    assert offsets(queue.messages.take_along("f")) == [5]
+    queue.finish(errand, Disposition.PUT_BACK, NOW, untried={5})
+    assert queue.messages.lane_of("f").attempts == 1, "no attempt is counted"
+    assert queue.messages.suspended == 6

@@ -18,7 +18,7 @@ from orderly.errors import (
     ProtocolError,
     RequestTimeout,
 )
-from orderly.model import MessageQueue
+from orderly.model import MessageQueue, UndecodableMessage
 from orderly.ordering.broker_calls import LockQueues, ParkedRead, converse
 from orderly.ordering.parking import (
     FREE,
@@ -332,6 +332,33 @@ def test_of_two_copies_the_last_one_is_taken():
 def test_a_copy_that_was_not_tried_never_hides_one_that_was():
     """Appended again after a crash, it no longer knows what went wrong."""
     assert index_of(parked("a", 4, 0, 3), parked("a", 4, 7, 0)).lowest(9) == [ParkedPlace(4, 0)]
+
+
+@pytest.mark.parametrize("attempts", [0, 9])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"flag": 99},
+        {"body": b"another"},
+        {"properties": {"mine": "another"}},
+        {"offset_message_id": "another"},  # of a former topic of this name
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_later_copy_with_another_content_does_not_count(change, attempts):
+    first, later = parked("a", 4, 0, 1), parked("a", 4, 7, attempts)
+    other = replace(later, original=later.original.changed(**change))
+    again = parked("a", 4, 9, 1)
+    assert index_of(first, other).lowest(9) == [ParkedPlace(4, 0)]
+    assert index_of(first, other, again).lowest(9) == [ParkedPlace(4, 9)]
+    index = index_of(first)
+    assert not index.add(other)
+
+
+def test_nor_does_one_that_cannot_be_read():
+    first, later = parked("a", 4, 0), parked("a", 4, 7)
+    broken = replace(later, original=UndecodableMessage(later.original, "why"))
+    assert index_of(first, broken).lowest(9) == [ParkedPlace(4, 0)]
 
 
 def test_settling_forgets_what_is_below_also_what_is_still_to_come():

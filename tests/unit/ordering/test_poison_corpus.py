@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.poison_corpus import PROBE, ControlGroup, judge, totals
+from benchmarks.poison_corpus import PROBE, ControlGroup, NamedParked, judge, totals
 from benchmarks.poison_scenarios import CORPUS
 
 SCENARIOS = {scenario.name: scenario for group in CORPUS.values() for scenario in group}
@@ -12,6 +12,8 @@ BAD = [
     "four different bad messages at once", "one key only: bad payload",
     "two keys: one bad payload", "bad payload during a partial outage of 30 %",
     "bad payload of a named class during a dead database",
+    "twenty bodies that cannot be decoded at once",
+    "bodies that cannot be decoded in a dead database",
 ]  # fmt: skip
 OUTAGES = [
     "dead database from the start", "bad deploy fails everything, class named fatal",
@@ -33,6 +35,21 @@ def test_no_outage_parks_more_than_the_probe_and_traffic_recovers(name):
     row = judge([SCENARIOS[name]], ControlGroup)[name]
     assert row["wrong"] <= PROBE
     assert row["handled"] > 0
+
+
+def test_many_of_a_named_class_are_given_up_in_the_end_and_parked_at_once():
+    name = "twenty of a named class at once"
+    final, parked = (judge([SCENARIOS[name]], rule)[name] for rule in (ControlGroup, NamedParked))
+    assert (
+        (final["found_held"], final["wrong"]) == (parked["found_held"], parked["wrong"]) == (20, 0)
+    )
+    assert sorted(final["seconds"])[1] > 900.0
+    assert max(parked["seconds"]) < 60.0
+
+
+def test_if_everything_fails_a_class_that_is_named_for_parking_parks_one_message_in_five_minutes():
+    name = "bad deploy fails everything, class named fatal"
+    assert judge([SCENARIOS[name]], NamedParked)[name]["wrong"] == 2
 
 
 def test_the_corpus_is_what_it_says():

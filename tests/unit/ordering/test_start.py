@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from orderly.errors import OrderlyError, RequestTimeout, TopicNotFound
 from orderly.ordering.broker_calls import (
-    MaxOffset,
+    FirstLook,
     MinOffset,
     OffsetAtTime,
+    OffsetReset,
     Peek,
     Peeked,
     QueryOffset,
@@ -21,15 +22,16 @@ from orderly.ordering.broker_calls import (
     converse,
 )
 from orderly.ordering.fence import Landmark
+from orderly.ordering.new_group import NewGroup
 from orderly.ordering.start import (
     FormerPosition,
     Start,
     StartPosition,
+    depends_on_group,
     find_start,
-    for_later_queue,
     start_of,
 )
-from tests.support.owners import QUEUE, StateBroker
+from tests.support.owners import APART, BORN, QUEUE, StateBroker
 
 # --- start ----------------------------------------------------------------------------------------
 # The table of start positions, and the dialogue that finds a queue's start.
@@ -39,27 +41,33 @@ MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("consume_from", "topic", "start"),
+    ("consume_from", "new", "start"),
     [
-        ("first", "orders", Start.MIN),
-        ("first", "%RETRY%g", Start.MIN),
-        ("last", "orders", Start.MAX),
-        ("last", "%RETRY%g", Start.MIN),
-        (MOMENT, "orders", Start.TIME),
-        (MOMENT, "%RETRY%g", Start.MAX),
+        ("first", True, Start.MIN),
+        ("last", True, Start.END),
+        (MOMENT, True, Start.TIME),
+        ("first", False, Start.MIN),
+        ("last", False, Start.MIN),
+        (MOMENT, False, Start.MIN),
     ],
 )
-def test_table(consume_from, topic, start):
-    assert start_of(consume_from, topic) is start
+def test_table(consume_from, new, start):
+    assert start_of(consume_from, new=new) is start
 
 
 @pytest.mark.parametrize(
-    ("consume_from", "later"), [("first", "first"), ("last", "first"), (MOMENT, MOMENT)]
+    ("consume_from", "topic", "depends"),
+    [
+        ("first", "orders", False),
+        ("last", "orders", True),
+        (MOMENT, "orders", True),
+        ("first", "%RETRY%g", False),
+        ("last", "%RETRY%g", False),
+        (MOMENT, "%RETRY%g", False),
+    ],
 )
-def test_a_queue_that_appears_later_begins_with_its_first_message_or_at_the_time(
-    consume_from, later
-):
-    assert for_later_queue(consume_from) == later
+def test_what_it_matters_for_if_the_group_is_new(consume_from, topic, depends):
+    assert depends_on_group(consume_from, topic) == depends
 
 
 class Broker:
@@ -91,6 +99,12 @@ class Broker:
         return answer
 
 
+LAST = Peeked(1006, 7)  # message 6, when the member looked
+NEW = NewGroup({QUEUE: LAST})
+OTHERS = NewGroup({replace(QUEUE, queue_id=1): LAST})  # the topic got our queue later
+FILLED = NewGroup({QUEUE: Peeked(BORN + 99 * APART, 100)})
+
+
 def test_a_committed_offset_wins_and_zero_is_one():
     broker = Broker({QueryOffset: 0})
     assert converse(find_start(QUEUE, "last"), broker) == StartPosition(0)
@@ -101,36 +115,68 @@ def test_a_committed_offset_wins_and_zero_is_one():
     ("consume_from", "calls", "passed_over"),
     [
         ("first", [MinOffset(QUEUE)], None),
-        ("last", [MinOffset(QUEUE), MaxOffset(QUEUE)], (0, 7)),
-        (MOMENT, [MinOffset(QUEUE), OffsetAtTime(QUEUE, MOMENT)], (0, 7)),
+        ("last", [FirstLook(QUEUE), MinOffset(QUEUE), Peek(QUEUE, 6)], (0, 7)),
+        (MOMENT, [FirstLook(QUEUE), MinOffset(QUEUE), OffsetAtTime(QUEUE, MOMENT)], (0, 7)),
     ],
 )
-def test_without_one_the_start_is_computed_once_and_committed_first(
+def test_the_start_of_a_new_group_is_computed_once_and_committed_first(
     consume_from, calls, passed_over
 ):
-    broker = Broker({QueryOffset: None, type(calls[-1]): 7})
+    broker = Broker({QueryOffset: None, FirstLook: NEW, type(calls[-1]): 7})
     found = converse(find_start(QUEUE, consume_from), broker)
     assert found == StartPosition(7, Landmark(6, 1006), passed_over=passed_over)
     committed = [SaveOffset(QUEUE, 7), QueryOffset(QUEUE)]
     assert broker.asked == [QueryOffset(QUEUE), *calls, *committed, Peek(QUEUE, 6)]
 
 
+@pytest.mark.parametrize("new_group", [None, OTHERS], ids=["known group", "later queue"])
+@pytest.mark.parametrize("consume_from", ["last", MOMENT])
+def test_a_queue_that_a_known_group_has_not_begun_begins_with_its_first_message(
+    consume_from, new_group
+):
+    broker = Broker({QueryOffset: None, FirstLook: new_group, MinOffset: 3})
+    found = converse(find_start(QUEUE, consume_from), broker)
+    assert found == StartPosition(3, Landmark(2, 1002))
+    asked = [QueryOffset(QUEUE), FirstLook(QUEUE), MinOffset(QUEUE)]
+    assert broker.asked == [*asked, SaveOffset(QUEUE, 3), QueryOffset(QUEUE), Peek(QUEUE, 2)]
+
+
+def test_what_was_sent_since_the_member_looked_is_not_skipped():
+    assert begin(same(end=500), None, None, new_group=FILLED).start == 100
+
+
+@pytest.mark.parametrize(
+    ("log", "last", "start"),
+    [
+        ("same", Peeked(None, 0), 0),  # the queue was empty
+        ("same", Peeked(None, 100), 100),  # or had no message any more
+        ("cut", Peeked(BORN + 99 * APART, 100), 100),  # the first pull is told
+        ("anew", Peeked(BORN + 99 * APART, 100), 5),
+        ("anew", Peeked(None, 0), 0),
+    ],
+)
+def test_an_end_that_was_seen_in_a_former_generation_counts_for_nothing(log, last, start):
+    broker = {"same": same(), "cut": same(end=60), "anew": anew(end=300, minimum=5)}[log]
+    assert begin(broker, None, None, new_group=NewGroup({QUEUE: last})).start == start
+
+
 @pytest.mark.parametrize("forgets", [1, 2])
 def test_a_start_that_the_broker_lost_is_committed_again(forgets):
-    broker = Broker({QueryOffset: None, MaxOffset: 7}, forgets)
-    assert converse(find_start(QUEUE, "last"), broker).start == 7
+    broker = Broker({QueryOffset: None, FirstLook: NEW, OffsetAtTime: 7}, forgets)
+    assert converse(find_start(QUEUE, MOMENT), broker).start == 7
     assert broker.asked.count(SaveOffset(QUEUE, 7)) == forgets + 1
-    assert broker.asked.count(MaxOffset(QUEUE)) == 1  # a second look would skip messages
+    assert broker.asked.count(OffsetAtTime(QUEUE, MOMENT)) == 1
 
 
 def test_nothing_is_pulled_from_a_start_that_is_not_kept():
+    broker = Broker({QueryOffset: None, FirstLook: NEW}, forgets=99)
     with pytest.raises(OrderlyError, match="acknowledged offset 7"):
-        converse(find_start(QUEUE, "last"), Broker({QueryOffset: None, MaxOffset: 7}, forgets=99))
+        converse(find_start(QUEUE, "last"), broker)
 
 
-@pytest.mark.parametrize("failing", [QueryOffset, MinOffset, MaxOffset, SaveOffset, Peek])
+@pytest.mark.parametrize("failing", [QueryOffset, FirstLook, MinOffset, SaveOffset, Peek])
 def test_any_failure_is_an_error_and_never_a_guess(failing):
-    answers = {QueryOffset: None, MaxOffset: 7} | {failing: RequestTimeout("late")}
+    answers = {QueryOffset: None, FirstLook: NEW} | {failing: RequestTimeout("late")}
     with pytest.raises(RequestTimeout):
         converse(find_start(QUEUE, "last"), Broker(answers))
 
@@ -162,8 +208,8 @@ def anew(end, minimum=0):
     return broker
 
 
-def begin(broker, stored, known, consume_from="last"):
-    broker.offset = stored
+def begin(broker, stored, known, consume_from="last", new_group=None):
+    broker.offset, broker.new_group = stored, new_group
     found = converse(find_start(QUEUE, consume_from, known), broker.performer("me@1"))
     assert broker.offset == found.start, "what it goes on with is committed"
     return found
@@ -310,16 +356,18 @@ def test_a_landmark_of_the_former_generation_never_counts_in_the_new_one():
 
 
 def test_what_a_late_start_passes_over_is_told():
-    assert begin(same(minimum=3), None, None) == StartPosition(
+    assert begin(same(minimum=3), None, None, new_group=FILLED) == StartPosition(
         100, OLD.landmark(99), passed_over=(3, 100)
     )
-    assert begin(same(minimum=3), None, None, "first").passed_over is None
+    assert begin(same(minimum=3), None, None, "first", FILLED).passed_over is None
+    assert begin(same(minimum=3), None, None).passed_over is None
 
 
 def test_what_is_known_decides_whatever_the_consumer_would_begin_with():
     """The start was chosen once; a second choice would skip what was sent in between."""
     for consume_from in ("first", "last"):
-        assert begin(same(), None, KNOWN, consume_from).start == 40
+        for new_group in (None, FILLED):
+            assert begin(same(), None, KNOWN, consume_from, new_group).start == 40
 
 
 def test_a_start_that_is_known_is_committed_and_read_back():
@@ -330,6 +378,33 @@ def test_a_start_that_is_known_is_committed_and_read_back():
         QueryOffset(QUEUE),
         *read_back,
     ]
+
+
+@pytest.mark.parametrize(
+    ("known", "log", "stored"),
+    [
+        (None, same(), 12),
+        (KNOWN, same(), 12),
+        (KNOWN, same(), 90),
+        (SECOND, same(), 90),  # without the word of the broker it may be the former topic's
+        (RECORD, anew(end=200), 12),
+        (KNOWN, anew(end=200), 40),
+    ],
+)
+def test_an_offset_of_which_the_broker_says_that_it_was_reset_counts_whatever_is_known(
+    known, log, stored
+):
+    log.offset, told = stored, []
+
+    def perform(call):
+        if isinstance(call, Peek) and not told:
+            told.append(call)
+            raise OffsetReset(QUEUE, stored)
+        return log.answer(call, "me@1")
+
+    found = converse(find_start(QUEUE, "last", known), perform)
+    assert (found.start, found.reset, log.offset) == (stored, True, stored)
+    assert not begin(log, stored, known).reset, "who is not told does not know"
 
 
 @given(

@@ -151,38 +151,51 @@ PATIENCE = 30.0
 
 def test_there_is_room_up_to_the_limit():
     room = PendingLimit(2)
-    assert room.enter(0)
-    assert room.enter(0)
-    assert not room.enter(0.01)
-    room.leave()
-    assert room.enter(0)
+    for number in range(2):
+        assert room.wait_for_room(0)
+        room.enter(number)
+    assert not room.wait_for_room(0.01)
+    room.leave(0)
+    assert room.wait_for_room(0)
 
 
 def test_who_must_not_wait_comes_in_anyway_and_takes_the_room_of_others():
     room = PendingLimit(1)
-    room.enter_anyway()
-    room.enter_anyway()
-    room.leave()
-    assert not room.enter(0)
-    room.leave()
-    assert room.enter(0)
+    room.enter("a")
+    room.enter("b")
+    room.leave("a")
+    assert not room.wait_for_room(0)
+    room.leave("b")
+    assert room.wait_for_room(0)
+
+
+def test_who_comes_or_goes_twice_counts_once():
+    room = PendingLimit(1)
+    room.enter("a")
+    room.enter("a")
+    room.leave("a")
+    assert room.wait_empty(0)
+    room.leave("a")
+    room.enter("b")
+    assert not room.wait_empty(0)
 
 
 def test_everybody_who_waits_gets_in_as_others_leave():
     room = PendingLimit(1)
-    room.enter(0)
+    room.enter("first")
     done = []
 
     def visit() -> None:
-        assert room.enter(PATIENCE)
+        assert room.wait_for_room(PATIENCE)
+        room.enter(threading.get_ident())
         done.append(1)
-        room.leave()
+        room.leave(threading.get_ident())
 
     visitors = [threading.Thread(target=visit) for _ in range(20)]
     for visitor in visitors:
         visitor.start()
     assert not done
-    room.leave()
+    room.leave("first")
     for visitor in visitors:
         visitor.join(PATIENCE)
     assert len(done) == 20
@@ -192,7 +205,7 @@ def test_everybody_who_waits_gets_in_as_others_leave():
 def test_waiting_for_the_last_one_ends_in_time():
     room = PendingLimit(1)
     assert room.wait_empty(0)
-    room.enter(0)
+    room.enter("a")
     assert not room.wait_empty(0.01)
-    threading.Timer(0.02, room.leave).start()
+    threading.Timer(0.02, room.leave, ["a"]).start()
     assert room.wait_empty(PATIENCE)

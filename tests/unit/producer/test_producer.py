@@ -23,6 +23,7 @@ from orderly.errors import (
 )
 from orderly.message import Message
 from orderly.model import MessageQueue
+from orderly.ordering.outbox import Outbox
 from orderly.producer import OrderlyProducer
 from orderly.protocol.codes import RequestCode
 from orderly.selectors import RoundRobin, hash_mod, numeric_mod, single_queue
@@ -244,8 +245,12 @@ def test_an_unexpected_failure_while_sending_fails_the_message_and_nothing_hangs
 
     send, broker.send = broker.send, explode
     producer = start(config=ProducerConfig(retries=0))
-    with pytest.raises(SendFailed, match="ZeroDivisionError"):
+    with pytest.raises(ZeroDivisionError):  # as it is: it could be what an alarm raised
         producer.send(message("m"))
+    assert producer.flush(PATIENCE), "a thread of the library tried again, and gave it up"
+    with pytest.raises(PrecedingSendFailed) as held:
+        producer.send(message("n"))
+    assert "ZeroDivisionError" in str(held.value.__cause__)
     broker.send = send
     producer.resume("k")
     producer.send(message("n"))
@@ -264,6 +269,27 @@ def test_an_interruption_in_the_middle_of_a_send_does_not_block_the_queue(start,
         producer.submit(message("m"))
     assert producer.flush(PATIENCE), "nobody has to send another message to get it going"
     assert broker.stored == [b"m"]
+
+
+def test_a_signals_handler_that_sends_inside_a_send_is_told_and_nothing_stands(
+    start, broker, monkeypatch
+):
+    producer, refused = start(), []
+    producer.send(message("m0"))
+    submit = Outbox.submit
+
+    def rung(self, entry, now):
+        monkeypatch.setattr(Outbox, "submit", submit)
+        with pytest.raises(LifecycleError, match="signal's handler") as error:
+            producer.submit(message("from the handler"))
+        refused.append(error)
+        return submit(self, entry, now)
+
+    monkeypatch.setattr(Outbox, "submit", rung)
+    producer.send(message("m1"))
+    assert refused
+    producer.send(message("m2"))
+    assert broker.stored == [b"m0", b"m1", b"m2"]
 
 
 def test_a_send_that_gets_no_answer_ends_with_its_timeout(start, broker):
@@ -530,7 +556,7 @@ def test_who_waits_for_room_while_the_producer_closes_is_told(start, broker, unt
         target=lambda: outcome.append(producer.submit(message("m1", key="o")).exception(PATIENCE))
     )
     waiting.start()
-    until(lambda: producer._dispatch.room._space._waiters)
+    until(lambda: producer._dispatch.room._space.asleep)
     producer.close(timeout=0.1)
     waiting.join(PATIENCE)
     assert [type(error) for error in outcome] == [SendFailed]

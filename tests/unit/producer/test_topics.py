@@ -119,14 +119,23 @@ def record(caplog):
     caplog.set_level(logging.INFO, "orderly.producer")
 
 
-def test_the_first_route_pins_the_layout_with_one_warning_that_names_it(start, caplog):
+@pytest.mark.parametrize(
+    ("brokers", "pin", "level"),
+    [({"a": 4}, "a:4", logging.INFO), ({"a": 4, "b": 4}, "a:4;b:4", logging.WARNING)],
+    ids=["one broker", "several"],
+)
+def test_the_first_route_pins_the_layout_and_an_event_names_it_once(
+    brokers, pin, level, start, change_route, caplog
+):
+    """A broker of several may be away just then: that is warned of."""
+    change_route(**brokers)
     producer = start()
     producer.send(KEYED)
     producer.send(KEYED)
     pinned = [r for r in caplog.records if "layout.pinned" in r.getMessage()]
     assert len(pinned) == 1
-    assert "layout='a:4'" in pinned[0].getMessage()
-    assert pinned[0].levelno == logging.WARNING
+    assert f"layout='{pin}'" in pinned[0].getMessage()
+    assert pinned[0].levelno == level
 
 
 def test_another_layout_is_refused_before_anything_is_sent(start, broker, change_route):

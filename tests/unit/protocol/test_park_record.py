@@ -15,6 +15,7 @@ from orderly.errors import InvalidMessage, ProtocolError
 from orderly.model import MessageQueue, UndecodableMessage
 from orderly.protocol.ext import from_ext
 from orderly.protocol.java_json import dumps, loads
+from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, moment_of
 from orderly.protocol.park_record import (
     PARKED,
     Command,
@@ -33,8 +34,8 @@ from orderly.protocol.park_record import (
 from orderly.protocol.parked_key import KEY, MOST_OF_KEY, key_of, key_tag
 from orderly.protocol.record_format import Unknown
 from orderly.protocol.send import SendMessage
-from orderly.protocol.stored_message import SysFlag
-from tests.support.messages import message
+from orderly.protocol.stored_message import SysFlag, decode_messages
+from tests.support.messages import message, stored_bytes
 from tests.support.owners import PARK_QUEUE, stored
 
 NAMES = st.sampled_from(
@@ -46,7 +47,7 @@ SHOWN = TEXT.filter(str.isprintable)  # of a handler's texts nothing else is kep
 VALUES = st.one_of(  # 0x01 can be in a value, 0x02 ends it
     TEXT.filter(bool).filter(lambda text: "\x02" not in text), st.sampled_from(["\x01", "a\x01b"])
 )
-MILLIS = st.integers(0, 10**13).map(lambda millis: millis / 1000)
+MILLIS = st.integers(FIRST_MOMENT, LAST_MOMENT).map(moment_of)
 OFFSETS = st.integers(0, 2**63 - 1)
 KEYS = st.one_of(TEXT, st.integers(-(2**62), 2**62))
 
@@ -55,11 +56,12 @@ KEYS = st.one_of(TEXT, st.integers(-(2**62), 2**62))
 def originals(draw):
     properties = draw(st.dictionaries(NAMES, VALUES, max_size=8))
     body = draw(st.one_of(st.binary(max_size=50), st.just(b"large" * 2000)))
+    plain = message(draw(OFFSETS), queue=MessageQueue(draw(TEXT), draw(TEXT), 3))
     return replace(
-        message(draw(OFFSETS), queue=MessageQueue(draw(TEXT), draw(TEXT), 3)),
+        plain,
         body=body,
         properties=properties,
-        message_id=draw(TEXT),
+        message_id=properties.get("UNIQ_KEY", plain.offset_message_id),
         born_time=draw(MILLIS),
         store_time=draw(MILLIS),
         flag=draw(st.integers(-(2**31), 2**31 - 1)),
@@ -77,7 +79,7 @@ DETAILS = st.builds(
     fingerprint=st.none() | SHOWN,
     first_error=st.none() | SHOWN,
     last_error=st.none() | SHOWN,
-    parked_at=st.integers(0, 10**13).map(lambda millis: millis / 1000),
+    parked_at=MILLIS,
     token=OFFSETS,
 )
 WHY = ParkDetails(key="order-1", reason="why", attempts=3, parked_at=9.5, token=7)
@@ -165,7 +167,8 @@ def test_the_request_goes_to_one_queue_and_no_other():
 
 
 def test_texts_are_left_out_where_the_messages_own_properties_leave_no_room():
-    crowded = replace(message(1), properties={"mine": "x" * 31_500})
+    own_id = message(1).offset_message_id
+    crowded = replace(message(1), properties={"mine": "x" * 31_500}, message_id=own_id)
     details = replace(WHY, reason="r" * 300, fingerprint="f" * 300, last_error="e" * 300)
     content = park_message(crowded, details)
     park_request("shipping", PARK_QUEUE, content, now=0.0)
@@ -174,10 +177,82 @@ def test_texts_are_left_out_where_the_messages_own_properties_leave_no_room():
     assert (parked.details.attempts, parked.details.fingerprint) == (3, None)
 
 
-@pytest.mark.parametrize("moment", [-(2**62), 2**62])
-def test_a_time_that_is_none_is_kept_to_what_can_be_shown(moment):
-    read = read_parked(stored(park_message(replace(message(1), born_time=moment / 1000), WHY)))
-    assert 0 <= read.original.born_time <= 253_402_300_800
+INT32 = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -1, 2**31 - 2, 2**31 - 1])
+INT64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -1, 2**63 - 2, 2**63 - 1])
+
+
+@given(
+    born=INT64, at=INT64, flag=INT32, sys_flag=INT32, reconsumed=INT32, offset=OFFSETS,
+    physical=INT64, body=st.binary(max_size=9), properties=st.dictionaries(NAMES, VALUES),
+)  # fmt: skip
+def test_whatever_a_sender_claims_can_be_parked_and_read_back(properties, **fields):
+    """From the bytes that a broker stores, and with the attempts that a handler's call counts."""
+    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()
+    original = decode_messages(stored_bytes(properties=text, **fields), "broker-a")[0]
+    details = replace(WHY, attempts=original.reconsume_times + 1)
+    first = stored(park_message(original, details), position=4)
+    for copy in (first, stored(parked_again(first), position=9)):
+        parked = read_parked(copy)
+        assert type(parked.original) is type(original)
+        found, sent = (_as_stored(each) for each in (parked.original, original))
+        assert found.changed(stored_size=sent.stored_size) == sent
+        assert parked.details == details
+
+
+def _as_stored(message):
+    return message.stored if isinstance(message, UndecodableMessage) else message
+
+
+def test_a_born_time_that_a_former_release_wrote_is_read():
+    """It wrote 2^63, the next float to a sender's 2^63-1, and refused it afterwards."""
+    first = stored(park_message(message(1), WHY))
+    told = loads(first.properties[PARKED].encode()) | {"bornTime": 2**63}
+    again = first.changed(properties={**first.properties, PARKED: dumps(told).decode()})
+    assert read_parked(again).original.born_time == moment_of(LAST_MOMENT)
+
+
+def test_what_could_not_be_read_back_is_not_parked():
+    with pytest.raises(ProtocolError, match="attempts"):
+        park_message(message(1), replace(WHY, attempts=-1))
+    with pytest.raises(ProtocolError, match="token"):
+        park_message(message(1), replace(WHY, token=2**63))
+
+
+# --- a copy of which the record says one thing, and the rest of the stored message another --------
+
+
+UNREADABLE = 0x701  # flags: compressed in a way that nobody knows
+
+
+@pytest.mark.parametrize("body", [b"body", b"large" * 2000], ids=["small", "large"])
+def test_the_head_of_the_stored_copy_does_not_count(body):
+    original = replace(message(1), body=body, flag=7, properties={"mine": "kept"})
+    copy = stored(park_message(original, WHY))
+    forged = copy.changed(
+        flag=99, sys_flag=0x40, properties={**copy.properties, "UNIQ_KEY": "another"}
+    )
+    assert read_parked(forged).original == read_parked(copy).original
+
+
+@pytest.mark.parametrize("marks", [UNREADABLE, 0x301, SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP])
+@pytest.mark.parametrize("flags", [0, 0x300, 0x101])
+def test_a_copy_marked_so_that_it_cannot_be_read_is_damaged(flags, marks):
+    original = replace(message(1), sys_flag=flags)
+    if flags & 1:
+        original = UndecodableMessage(original, "why")
+    copy = stored(park_message(original, WHY), position=4)
+    assert read_parked(copy).original.raw_body == b"body"
+    forged = UndecodableMessage(_as_stored(copy).changed(sys_flag=int(marks)), "it is forged")
+    with pytest.raises(ProtocolError, match="marked"):
+        read_parked(forged)
+
+
+def test_of_a_former_releases_copy_the_flag_is_that_of_the_stored_message():
+    first = stored(park_message(replace(message(1), flag=7), WHY))
+    told = loads(first.properties[PARKED].encode())
+    del told["flag"]
+    former = first.changed(properties={**first.properties, PARKED: dumps(told).decode()})
+    assert read_parked(former).original.flag == 7
 
 
 def test_properties_that_leave_no_room_are_refused_before_sending():

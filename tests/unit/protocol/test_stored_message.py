@@ -7,6 +7,7 @@ import struct
 import sys
 import tracemalloc
 from dataclasses import replace
+from datetime import UTC, datetime
 from zlib import crc32
 
 import lz4.frame
@@ -19,10 +20,12 @@ from orderly.errors import InvalidMessage, ProtocolError, UndecodableBody
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import stored_message
 from orderly.protocol.compression import Compression, compress_zlib
+from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, milliseconds_of, moment_of
 from orderly.protocol.send import encode_batch
 from orderly.protocol.stored_message import (
     MAGIC_V1,
     MAGIC_V2,
+    MOST_TRIES,
     SysFlag,
     decode_messages,
     decode_pull,
@@ -30,11 +33,12 @@ from orderly.protocol.stored_message import (
     host_from_text,
     host_to_text,
 )
+from tests.support.messages import stored_bytes
 
 part = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=10)
 int32 = st.integers(-(2**31), 2**31 - 1)
 offsets = st.integers(0, 2**63 - 1)
-times = st.integers(0, 2**45).map(lambda milliseconds: milliseconds / 1000)
+times = st.integers(FIRST_MOMENT, LAST_MOMENT).map(moment_of)
 hosts = (st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20)).map(host_to_text)
 magics = st.sampled_from([MAGIC_V1, MAGIC_V2])
 COMPRESSORS = {
@@ -88,7 +92,7 @@ messages = st.builds(
     store_time=times,
     born_host=hosts,
     store_host=hosts,
-    reconsume_times=int32,
+    reconsume_times=st.integers(0, MOST_TRIES),
     flag=int32,
     sys_flag=st.sampled_from([0, 2, 4, 8, 12, 0x300, 64, 128]),
     physical_offset=offsets,
@@ -100,6 +104,32 @@ def test_messages_survive_the_wire(sent):
     data = b"".join(map(encode_stored_message, sent))
     assert decode_messages(data, "broker-a") == sent
     assert decode_messages(memoryview(data), "broker-a") == sent
+
+
+@pytest.mark.parametrize(
+    ("claimed", "moment"),
+    [
+        (2**63 - 1, LAST_MOMENT),
+        (1_764_285_943_000_000_000, LAST_MOMENT),  # of a sender that counts nanoseconds
+        (LAST_MOMENT, LAST_MOMENT),
+        (0, 0),
+        (-1, -1),
+        (-(2**63), FIRST_MOMENT),
+    ],
+)
+def test_a_time_that_is_none_is_kept_to_the_calendar(claimed, moment):
+    (decoded,) = decode_messages(stored_bytes(born=claimed, at=claimed), "broker-a")
+    assert decoded.born_time == decoded.store_time == moment / 1000
+    assert milliseconds_of(decoded.born_time) == moment
+    assert datetime.fromtimestamp(decoded.born_time, UTC)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "tries"), [(-(2**31), 0), (-1, 0), (16, 16), (2**31 - 1, MOST_TRIES)]
+)
+def test_the_tries_that_a_sender_claims_are_kept_to_what_can_be_counted_on(claimed, tries):
+    (decoded,) = decode_messages(stored_bytes(reconsumed=claimed), "broker-a")
+    assert decoded.reconsume_times == tries
 
 
 @given(messages, magics)

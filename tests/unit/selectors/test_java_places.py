@@ -11,7 +11,9 @@ import pytest
 from orderly.message import Message
 from orderly.model import MessageQueue
 from orderly.selectors import hash_mod, java_string_hash
-from tests.support.java import require_jdk
+from tests.support.optional import require
+
+pytestmark = pytest.mark.needs("jdk")
 
 SOURCE = Path(__file__).with_name("JavaPlaces.java")
 MOST_QUEUES = 64
@@ -54,7 +56,7 @@ def units(key: str) -> str:
 
 @pytest.fixture(scope="module")
 def run_java(tmp_path_factory):
-    javac, java = require_jdk()
+    javac, java = require("jdk")
     classes = tmp_path_factory.mktemp("java")
     subprocess.run([javac, "-d", classes, SOURCE], check=True, timeout=120)
 

@@ -98,6 +98,18 @@ def test_a_group_that_nobody_knows_is_an_error_unless_it_may_be(ask, orderly_fak
     assert found == {0: (7, 10), 1: (0, 5), 2: (0, 0)}
 
 
+@pytest.mark.parametrize("unknown", ["error", "earliest", "latest"])
+def test_a_queue_that_is_read_alone_is_of_a_known_group_if_another_one_is(
+    ask, orderly_fake, unknown
+):
+    """It was added, say: what was sent to it before the group came there is not passed over."""
+    commit(orderly_fake, 7)
+    only = {"assign": '{"orders": {"broker-a": [1, 2]}}', "unknownGroup": unknown}
+    assert ask(**only, startingOffsets="group:shipping") == {1: (0, 5), 2: (0, 0)}
+    with pytest.raises(ConfigError, match="'new' has committed nothing in orders"):
+        ask(**{**only, "unknownGroup": "error"}, startingOffsets="group:new")
+
+
 def test_a_group_may_be_unknown_in_a_topic_without_messages_and_in_no_other(orderly_fake):
     for topic, count in {"orders": 10, "empty": 0, "other": 3}.items():
         orderly_fake.create_topic(topic, 1)

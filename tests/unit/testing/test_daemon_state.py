@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -21,11 +23,15 @@ from orderly.testing.daemon_state import (
     write,
 )
 from orderly.testing.ports import free_port
+from tests.support.waiting import eventually
+
+command_of = daemon_state.command_of  # the fixture below replaces it
 
 
 @pytest.fixture(autouse=True)
 def _own_state(monkeypatch, tmp_path):
     monkeypatch.setenv("ORDERLY_CACHE", str(tmp_path))
+    monkeypatch.setattr(daemon_state, "command_of", lambda _: "orderly broker start --foreground")
 
 
 def running(namesrv=20001, broker=20011, name="default", started_in="/home/a/shop", **properties):
@@ -61,6 +67,60 @@ def test_a_state_file_of_an_older_version_is_read():
         del state[added]
     daemon_state.state_file("default").write_text(json.dumps(state))
     assert find().properties == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pid": -1, "birth": None},
+        {"pid": 0, "birth": None},
+        {"pid": 1},
+        {"pid": True, "birth": None},
+        {"pid": 2**40, "birth": None},
+        {"pid": 2**40, "birth": ""},
+        {"pid": "4711"},
+        {"birth": 7},
+        {"namesrv": ["127.0.0.1:1"]},
+        {"directory": None},
+        {"properties": []},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_state_that_no_broker_wrote_is_none_and_nobody_gets_a_signal(change, capsys, monkeypatch):
+    running()
+    kills = []
+    monkeypatch.setattr(os, "kill", lambda *args: kills.append(args))
+    path = daemon_state.state_file("default")
+    state = json.loads(path.read_text())
+    if change.get("pid") == 1:
+        change = change | {"birth": birth_of(1)}
+    path.write_text(json.dumps(state | change))
+    assert find() is None
+    assert run(["broker", "stop"]) == 0
+    assert kills == []
+    assert "no broker 'default' runs" in capsys.readouterr().out
+
+
+def test_another_program_of_that_number_is_no_broker(monkeypatch):
+    running()
+    monkeypatch.setattr(daemon_state, "command_of", command_of)
+    assert find() is None, "this is pytest"
+
+
+def test_a_state_of_another_users_is_none(monkeypatch):
+    running()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert find() is None
+
+
+def test_the_command_line_of_a_process_is_told():
+    with subprocess.Popen([sys.executable, "-c", "input()", "a b"], stdin=subprocess.PIPE) as other:
+        try:
+            eventually(lambda: command_of(other.pid).endswith(" -c input() a b "))
+        finally:
+            other.kill()
+    assert command_of(other.pid) == ""
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"namesrv": null, "broker": 1}'])

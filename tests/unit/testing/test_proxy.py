@@ -7,7 +7,6 @@ import pytest
 
 from orderly.client.routes import NameServers
 from orderly.testing import EmbeddedProxy, settings
-from orderly.testing import proxy as proxy_module
 from orderly.testing import site as site_module
 from orderly.testing.readiness import BrokerStartFailed
 
@@ -31,7 +30,7 @@ def start(monkeypatch, tmp_path, closing):
         command = [sys.executable, "-c", PROGRAM, str(starts), text]
         monkeypatch.setattr(site_module, "find_java", Path)
         monkeypatch.setattr(site_module, "fetch_jars", lambda **_: ())
-        monkeypatch.setattr(proxy_module, "_keep_on_loopback", lambda site: None)
+        monkeypatch.setattr("orderly.testing.site.changed_classes", lambda *_: {})
         monkeypatch.setattr(settings, "java_command", lambda *_: command)
         monkeypatch.setattr(NameServers, "is_proxy", lambda *_: _runs(starts))
         return closing(EmbeddedProxy("127.0.0.1:1"))

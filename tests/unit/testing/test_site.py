@@ -103,6 +103,12 @@ def test_one_that_ends_again_and_again_is_given_up(serve, tmp_path, text):
     assert (tmp_path / "starts").stat().st_size == (5 if text == INTERFACES else 1)
 
 
+def test_what_the_machine_lacks_is_named(serve):
+    """RocksDB's library is in C++, and a small container has no runtime of it."""
+    server = serve("at org.rocksdb.NativeLibraryLoader.loadLibrary", 100)
+    assert "libstdc++6" in eventually(server.problem)
+
+
 # --- a server's process -------------------------------------------------------------------------
 
 BUSY = """

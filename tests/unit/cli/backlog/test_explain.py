@@ -32,13 +32,14 @@ def test_many_groups_in_order_are_one_line():
 
 
 def test_a_suspended_queue_is_told_with_key_attempts_and_failure():
-    head = Head(93, "order\x1b-7", "", AT - 60, AT, 0, 10, 4, "ValueError: no such carrier")
+    head = Head(93, "order\x1b-7", "", AT - 60, AT, 0, 10, 4, "ValueError: no such carrier", "why")
     found = row(QueueState.SUSPENDED, head=head, backlog=1200, cause="4 tries in 60 s")
     (text,) = explanation(snapshot(found))
     assert text.startswith("shipping: WARNING. 1,200 messages wait in 1 queue, the oldest for 1m")
     assert (
         "SUSPENDED orders/broker-a/0: 4 tries in 60 s. Backlog 1,200, the oldest 1m old. The first"
-        r" is offset 93, key order\x1b-7, tried 4 times, failure ValueError: no such carrier."
+        r" is offset 93, key order\x1b-7, tried 4 times, failure ValueError: no such carrier, not"
+        " given up yet: why."
     ) in joined(text)
     assert "Next: Fix the handler, or what it depends on" in text
 

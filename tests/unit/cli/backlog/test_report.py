@@ -1,8 +1,10 @@
 """`orderly backlog report`: where the file goes, when it is written, and what refuses."""
 
 import os
+import stat
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -140,8 +142,30 @@ def test_a_full_name_that_no_file_may_have_is_one_line(tmp_path):
         write_whole(tmp_path / ("x" * 300), "text")
 
 
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "link").symlink_to("real")
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_is_replaced_and_not_followed(tmp_path, link):
+    """In a folder where others can write, it would choose which of the user's files is lost."""
+    (tmp_path / "real").write_text("mine")
+    getattr(tmp_path / "link", link)(tmp_path / "real")
     write_whole(tmp_path / "link", "text")
-    assert (tmp_path / "real").read_text() == "text"
-    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "mine"
+    assert (tmp_path / "link").read_text() == "text"
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_the_systems_name_of_a_stream_is_not_replaced(tmp_path):
+    with (
+        (tmp_path / "file").open("w") as file,
+        pytest.raises(ConfigError, match="for stdout give -"),
+    ):
+        write_whole(Path(f"/proc/self/fd/{file.fileno()}"), "text")
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_it_is_its_owners_unless_the_owner_has_opened_it(tmp_path):
+    path = tmp_path / "report.html"
+    write_whole(path, "text")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    write_whole(path, "text")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644

@@ -86,6 +86,7 @@ def test_settings_that_cannot_be_used_are_critical(doctor, monkeypatch):
     assert "tls_ca_file" in advice
 
 
+@pytest.mark.needs("openssl")
 @pytest.mark.parametrize(("verify", "state"), [("none", "WARNING"), ("chain", "OK")])
 def test_tls_that_trusts_anybody_is_a_warning(doctor, monkeypatch, tmp_path, verify, state):
     monkeypatch.setenv("ORDERLY_TLS_CA_FILE", str(Authority(tmp_path).ca))

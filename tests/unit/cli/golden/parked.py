@@ -79,7 +79,11 @@ def world(keys=(REPORT,), unknown=(), exported=None, released=DONE, added=(DONE,
 
     def of(_client, _group, topic):
         return SimpleNamespace(
-            list=lambda: Listing(keys, (QUEUE,) if keys else (), unknown),
+            list=lambda key=None: Listing(
+                tuple(each for each in keys if key in (None, each.key)),
+                (QUEUE,) if keys else (),
+                unknown,
+            ),
             show=lambda _key: iter([each.first for each in keys]),
             export=export,
             release_each=partial(each, released, asked),
@@ -134,4 +138,8 @@ TABLE = Table(__file__, world, {
     "a key, and a no": {"keys": THREE, "answer": False},
     "not parked": {"added": (replace(DONE, settled=0, reason="no"),)},
     "nothing waits": {"added": ()},
+    "three wait behind it": {"keys": (replace(failed(messages=4), untried=3),)},
+    "no to the three behind it": {
+        "keys": (replace(failed(messages=4), untried=3),), "answer": False,
+    },
 })  # fmt: skip

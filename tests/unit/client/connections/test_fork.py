@@ -138,6 +138,75 @@ print("done")
 """
 
 
+CONSUMER_IN_CHILD = """
+import os
+import warnings
+
+from orderly import Ack, ConsumerConfig, OrderlyConsumer
+from orderly.consumer.probe import Probe
+from orderly.errors import LifecycleError
+from orderly.testing import FakeBroker
+
+warnings.simplefilter("ignore", DeprecationWarning)
+
+USES = {
+    "assignment": lambda c: c.assignment,
+    "client_id": lambda c: c.client_id,
+    "explain": lambda c: c.explain(),
+    "explain_keys": lambda c: c.explain_keys(),
+    "health": lambda c: c.health(),
+    "parked": lambda c: c.parked(),
+    "pause": lambda c: c.pause(),
+    "pause_key": lambda c: c.pause_key("k"),
+    "paused": lambda c: c.paused,
+    "paused_keys": lambda c: c.paused_keys,
+    "resume": lambda c: c.resume(),
+    "resume_key": lambda c: c.resume_key("k"),
+    "run": lambda c: __import__("asyncio").run(c.run()),
+    "seek": lambda c: c.seek(None, 0),
+    "start": lambda c: c.start(),
+    "state": lambda c: c.state,
+    "statistics": lambda c: c.statistics("t"),
+    "subscribe": lambda c: c.subscribe("t"),
+    "unsubscribe": lambda c: c.unsubscribe("t"),
+    "wait": lambda c: c.wait(1),
+}
+QUIET = {"aclose", "close", "config", "group"}  # they change nothing
+
+
+def child(consumer):
+    public = {name for name in (*dir(consumer), *vars(consumer)) if not name.startswith("_")}
+    assert public == USES.keys() | QUIET, public ^ (USES.keys() | QUIET)
+    for name, use in USES.items():
+        try:
+            use(consumer)
+        except LifecycleError as error:
+            assert "before a fork" in str(error), (name, error)
+        else:
+            raise AssertionError(f"{name} answers as if it ran")
+    consumer.close()
+
+
+with FakeBroker() as broker:
+    broker.create_topic("t", 1)
+    config = ConsumerConfig(order="key")
+    handler = lambda messages, context: Ack()
+    consumer = OrderlyConsumer("g", handler, namesrv=broker.namesrv, config=config)
+    with consumer.subscribe("t"):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(consumer)
+            except BaseException as error:
+                print(repr(error), flush=True)
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert consumer.health().live, "the parent goes on"
+print("done")
+"""
+
+
 def run(program):
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -151,6 +220,10 @@ def run(program):
 
 def test_a_child_is_refused_without_touching_a_lock_and_the_parent_goes_on():
     run(PARENT)
+
+
+def test_a_childs_copy_of_a_consumer_answers_nothing_as_if_it_ran():
+    run(CONSUMER_IN_CHILD)
 
 
 def test_a_child_makes_a_client_of_its_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -76,13 +77,20 @@ def test_a_caller_leaves_it_to_the_thread_when_nothing_comes_for_long(sides):
     assert sides.read() == b"a"
 
 
-def test_a_caller_does_not_read_while_the_thread_has_the_turn(sides, in_thread):
-    taking = in_thread(sides.turns.take)
+@pytest.fixture
+def on_the_thread():
+    """Run a function on the one thread that takes and gives; the result is a Future."""
+    with ThreadPoolExecutor(1) as thread:
+        yield thread.submit
+
+
+def test_a_caller_does_not_read_while_the_thread_has_the_turn(sides, on_the_thread):
+    taking = on_the_thread(sides.turns.take)
     sides.far.sendall(b"a")
     assert taking.result(SOON) == b"a"
     sides.far.sendall(b"b")
     assert sides.read() is None
-    sides.turns.give(alone=False)
+    on_the_thread(sides.turns.give, alone=False).result(SOON)
     assert sides.read() == b"b"
 
 
@@ -107,12 +115,12 @@ def test_an_interruption_loses_no_byte_and_no_turn(sides):
     assert sides.turns.take() == b"a"
 
 
-def test_the_thread_stands_back_until_it_is_called(sides, in_thread, monkeypatch):
+def test_the_thread_stands_back_until_it_is_called(sides, on_the_thread, monkeypatch):
     monkeypatch.setattr("orderly.client.reader_election._STANDS_BACK", LONG)
     sides.waits = False
     sides.far.sendall(b"a")
-    assert sides.turns.take() == b"a"
-    standing = in_thread(sides.turns.give, alone=True)
+    assert on_the_thread(sides.turns.take).result(SOON) == b"a"
+    standing = on_the_thread(sides.turns.give, alone=True)
     eventually(lambda: sides.turns._stands_back)
     sides.far.sendall(b"b")
     assert sides.read() == b"b"

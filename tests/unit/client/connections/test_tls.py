@@ -25,6 +25,8 @@ from orderly.protocol.frame import encode_frame, reply_to, request
 from tests.support.certificates import Authority, server_context, trusting
 from tests.unit.client.connections.conftest import ScriptedServer, TlsServer
 
+pytestmark = pytest.mark.needs("openssl")
+
 SOON = 30.0
 ASK = RequestCode.GET_MAX_OFFSET
 

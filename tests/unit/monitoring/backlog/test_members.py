@@ -445,3 +445,74 @@ def test_a_delay_of_a_head_since_committed_is_not_used():
         )  # fmt: skip
     (row,) = found.rows()
     assert row.head_age == pytest.approx(93.6, abs=0.1)  # between 100 s before and the first look
+
+
+# --- a member that cannot pull --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (
+            QueueReport(why="PULL_FAILS", seconds=30.0, reason="not permitted"),
+            "me cannot pull it (for 30 s): not permitted",
+        ),
+        (
+            QueueReport(why="TOO_LARGE", reason="larger than max_frame"),
+            "me cannot pull its next message: larger than max_frame",
+        ),
+        (
+            QueueReport(why="NO_KEY", reason="KeyError"),
+            "me has a key function that fails for its next message: KeyError",
+        ),
+    ],
+)
+@pytest.mark.parametrize("committed", [(4, 4), (10, 10)])
+def test_what_its_owner_cannot_pull_nobody_reads(report, words, committed):
+    found = reading(running={"me": ours(Q0, report)})
+    row, _ = group_after(found, committed=committed).rows()
+    assert (row.state, row.cause) == (QueueState.ORPHAN, words)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        QueueReport(why="PULL_FAILS", seconds=29.0, reason="connection refused"),
+        QueueReport(why="NOT_PULLING"),
+        QueueReport(why="SUSPENDED", seconds=60.0),
+    ],
+)
+def test_a_pull_that_failed_just_now_is_tried_again(report):
+    found = reading(running={"me": ours(Q0, report)})
+    assert states_after(found)[0] is QueueState.OK
+
+
+def test_brokers_that_bar_a_group_bar_it_at_once():
+    found = reading(running={"me": ours(Q0, QueueReport(why="EMPTY"))})
+    backlog, states = Backlog(), []
+    for n, barred in enumerate([frozenset(), frozenset({"shipping"}), frozenset()]):
+        one = scan(
+            AT + 15 * n,
+            {"orders": [(0, 10)] * 2},
+            {"shipping": {"orders": (4, 4)}},
+            {"shipping": found},
+        )
+        brokers = {name: replace(it, barred=barred) for name, it in one.brokers.items()}
+        row, _ = backlog.take(replace(one, brokers=brokers)).rows()
+        states.append(row.state)
+    assert states == [QueueState.OK, QueueState.ORPHAN, QueueState.OK]
+
+
+def test_a_broker_that_serves_no_reads_and_a_topic_that_allows_none_close_it():
+    backlog, causes = Backlog(), []
+    for n, (serves, closed) in enumerate([(True, ()), (False, ()), (True, ("broker-a",))]):
+        one = scan(AT + 15 * n, {"orders": [(0, 10)] * 2}, {"shipping": {"orders": (4, 4)}}, {})
+        brokers = {name: replace(it, serves_reads=serves) for name, it in one.brokers.items()}
+        topics = {"orders": replace(one.topics["orders"], closed=frozenset(closed))}
+        rows = backlog.take(replace(one, brokers=brokers, topics=topics)).rows()
+        causes.append([row.cause for row in rows])
+    assert causes == [
+        ["", ""],
+        ["nobody reads it: broker broker-a lets nobody read (brokerPermission)"] * 2,
+        ["nobody reads it: topic orders may not be read on broker broker-a (its permission)"] * 2,
+    ]

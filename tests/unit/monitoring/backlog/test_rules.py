@@ -275,6 +275,84 @@ def test_its_cause_says_whose_it_may_be_and_until_when():
     assert "or a dead member has, and its lock is free 60 s after the last renewal" in cause
 
 
+# --- a queue that nobody may read, or can -----------------------------------------------------
+
+
+def barred(pair):
+    pair.signs.barred = frozenset({"broker-a"})
+
+
+def closed(pair):
+    pair.topic.closed = {"broker-a": "the topic may not be read"}
+
+
+def unpulled(pair):
+    pair.signs.unpulled = {QUEUE: "client-1 cannot pull it: not permitted"}
+
+
+@pytest.mark.parametrize(
+    ("forbid", "words"),
+    [
+        (barred, "broker broker-a does not let the group consume"),
+        (closed, "nobody reads it: the topic may not be read"),
+        (unpulled, "client-1 cannot pull it: not permitted"),
+    ],
+)
+def test_what_nobody_may_or_can_read_is_an_orphan_and_says_why(forbid, words):
+    pair = healthy()
+    forbid(pair)
+    assert state_of(pair) is QueueState.ORPHAN
+    assert words in rule(QueueState.ORPHAN).cause(pair, 0)
+
+
+@pytest.mark.parametrize("forbid", [barred, closed])
+def test_of_another_broker_nothing_is_said(forbid):
+    pair = healthy()
+    pair.topic.reading = replace(
+        pair.topic.reading, queues=(MessageQueue("orders", "broker-b", 0),)
+    )
+    forbid(pair)
+    assert state_of(pair) is QueueState.OK
+
+
+@pytest.mark.parametrize("forbid", [barred, closed])
+@pytest.mark.parametrize(
+    ("members", "topics", "state"),
+    [
+        (("client-1",), {"orders"}, QueueState.ORPHAN),
+        (("client-1",), {"bills"}, QueueState.NOT_APPLICABLE),
+        (("client-1",), None, QueueState.OK),
+        ((), {"orders"}, QueueState.OK),
+        (None, None, QueueState.OK),
+    ],
+)
+def test_where_nothing_waits_it_matters_to_members_that_are_there(forbid, members, topics, state):
+    """A group may have been put out of use."""
+    pair = healthy()
+    forbid(pair)
+    pair.backlog, pair.signs.members, pair.signs.topics = [0], members, topics
+    if state is QueueState.NOT_APPLICABLE:
+        pair.backlog = [None]
+    assert state_of(pair) is state
+
+
+def test_what_was_committed_since_an_owner_could_not_pull_shows_that_somebody_can():
+    pair = healthy()
+    unpulled(pair)
+    pair.track.moved_at[0] = AT + 1
+    assert state_of(pair) is QueueState.OK
+
+
+def test_without_members_it_says_why_none_can_start():
+    pair = cooked(QueueState.OFFLINE)
+    barred(pair)
+    assert state_of(pair) is QueueState.OFFLINE
+    assert "none can consume: broker broker-a" in rule(QueueState.OFFLINE).cause(pair, 0)
+
+
+# --- no queue, or no backlog ------------------------------------------------------------------
+
+
 def test_an_empty_queue_that_nobody_has_waits_for_nobody():
     pair = healthy()
     pair.signs.unowned, pair.backlog = {QUEUE}, [0]

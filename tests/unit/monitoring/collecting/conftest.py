@@ -46,10 +46,14 @@ class World:
         with self._fakes._running().changing() as machine:
             machine.brokers[broker].topics.remove(name)
 
-    def group(self, name, brokers=BROKERS):
+    def group(self, name, brokers=BROKERS, **settings):
         with self._fakes._running().changing() as machine:
             for broker in brokers:
-                machine.brokers[broker].groups.put(GroupConfig(name=name))
+                machine.brokers[broker].groups.put(GroupConfig(name=name, **settings))
+
+    def setting(self, name, value, broker="broker-a"):
+        with self._fakes._running().changing() as machine:
+            machine.brokers[broker].settings[name] = value
 
     def store(self, topic, queue_id, count, broker="broker-a", at=1_700_000_000.0):
         message = NewMessage(

@@ -9,6 +9,7 @@ from orderly.errors import NameServerUnavailable
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.reading import NEVER, NOT_READ
 from orderly.monitoring.collecting.assembly import BrokerPart
+from orderly.monitoring.collecting.questions import BrokerSettings
 from orderly.monitoring.collecting.scan import FORGET_AFTER, Collector, ScanMemory, ScanSettings
 from orderly.monitoring.collecting.selection import Selection
 from orderly.ordering.topic_names import park_topic, state_topic
@@ -229,12 +230,32 @@ def test_requests_are_topics_and_four_a_broker_however_many_groups(world, collec
     assert [broker.requests for broker in scan.brokers.values()] == [7, 7]
 
 
-def test_the_retention_is_asked_for_once_and_kept(orders, world, collector):
+def test_settings_are_asked_for_once_and_kept_for_a_while(orders, world, collector):
     collect = collector()
     collect.scan()
     counts = world.count()
     assert collect.scan().brokers["broker-a"].retention == 72 * 3600.0
     assert counts[Code.GET_BROKER_CONFIG] == 0
+
+
+def test_what_brokers_and_topics_forbid_is_read(orders, world, collector):
+    world.group("pay", consume_enabled=False)
+    world.group("idle")
+    world.setting("brokerPermission", "2", broker="broker-b")
+    world.topic("secret", perm=2)
+    world.commit("pay", "secret", {0: 1})
+    scan = collector().scan()
+    brokers = scan.brokers
+    assert {name: broker.barred for name, broker in brokers.items()} == {
+        "broker-a": {"pay"},
+        "broker-b": {"pay"},
+    }
+    assert {name: broker.serves_reads for name, broker in brokers.items()} == {
+        "broker-a": True,
+        "broker-b": False,
+    }
+    assert scan.topics["orders"].closed == set()
+    assert scan.topics["secret"].closed == {"broker-a", "broker-b"}
 
 
 def test_a_client_that_runs_and_scans_sends_no_heartbeat(orders, world, fakes):
@@ -437,23 +458,26 @@ def test_a_broker_is_missed_until_it_counts_as_removed():
     assert memory.recall("a") == BrokerPart("a")
 
 
-def test_minima_and_retention_grow_old():
+def test_minima_and_settings_grow_old():
     memory = ScanMemory()
     memory.keep_minima("orders", "a", {0: 5}, 100.0)
-    memory.keep_retention("a", 60.0, 100.0)
+    memory.keep_settings("a", BrokerSettings(60.0), 100.0)
     assert memory.minima("orders", "a", 110.0) == {0: 5}
     assert memory.minima("orders", "a", 10_000.0) is None
-    assert not memory.retention_due("a", 110.0)
-    assert memory.retention_due("a", 10_000.0)
-    assert memory.retention("a") == 60.0
+    assert not memory.settings_due("a", 110.0)
+    assert memory.settings_due("a", 10_000.0)
+    assert memory.settings("a") == BrokerSettings(60.0)
 
 
-def test_a_broker_that_does_not_tell_its_retention_is_not_asked_at_every_scan():
+def test_a_broker_that_does_not_tell_its_settings_is_not_asked_at_every_scan():
     memory = ScanMemory()
-    assert memory.retention_due("a", 0.0)
-    memory.keep_retention("a", None, 0.0)
-    assert not memory.retention_due("a", 1.0)
-    assert memory.retention("a") is None
+    assert memory.settings_due("a", 0.0)
+    memory.keep_settings("a", None, 0.0)
+    assert not memory.settings_due("a", 1.0)
+    assert memory.settings("a") == BrokerSettings(retention=None, serves_reads=True)
+    memory.keep_settings("a", BrokerSettings(60.0, serves_reads=False), 2.0)
+    memory.keep_settings("a", None, 3.0)
+    assert memory.settings("a") == BrokerSettings(60.0, serves_reads=False), "as it was known"
 
 
 def test_minima_of_vanished_topics_are_dropped():
