@@ -12,10 +12,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from orderly import at_exit
 from orderly.client.background import Periodic
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.preflight import (
@@ -248,6 +250,7 @@ class ConsumerRuntime:
         Where handlers still run then, the offsets are saved at least: the process may end with
         them. That takes a second more, and a request's time-out where a broker hangs. Once nothing
         of the program is left to wait for, brokers have `BROKERS_PATIENCE` to take the queues back.
+        A time-out of a request can come on top.
         """
         clock = self._session.client.awake
         begun = moved = clock.now()
@@ -266,7 +269,7 @@ class ConsumerRuntime:
             if silent or left <= 0:
                 break
             self._attention.wait(min(left, _RELEASE_RETRY))
-        if not silent:
+        if self._session.busy():
             self._saver.save_all(now() + _LAST_SAVES)
         return False
 
@@ -283,9 +286,11 @@ class ConsumerRuntime:
         """End all rounds and threads; running handlers are not waited for."""
         self._puller.close()
         self.engine.close()
+        last = now() + self._session.client.config.request_timeout  # of all of them together
         for loop in self._periodics:
-            loop.stop()
-        last = now() + self._session.client.config.request_timeout
+            loop.stop(0)
+        for loop in self._periodics:
+            loop.stop(max(0.0, last - now()))
         for part in (self._keeper, self._saver, self._taker, self.releaser):
             part.steps.wait(last - now())
 
@@ -324,6 +329,7 @@ class ConsumerRuntime:
 
 
 _AFTER_KILL = 5.0  # seconds to save and unlock once the handlers are dead
+_AFTER_KILL_AT_EXIT = 1.0
 
 
 class State(StrEnum):
@@ -372,7 +378,9 @@ class Lifecycle:
         self._owned = owned
         self._processes = processes
         self._failure: str | None = None
+        self._left_named = False
         self._closed = Latch()
+        self._ending = at_exit.Ending(session.group, self._close_at_exit, self._name_left)
         runtime.failed = self._fail
 
     def require(self, *states: State) -> None:
@@ -402,6 +410,7 @@ class Lifecycle:
                 _STARTED.add(self)
             try:
                 self._join()
+                self._ending.open()
             except BaseException:
                 self.state = State.FAILED
                 self._stop_parts()
@@ -493,7 +502,7 @@ class Lifecycle:
             )
         shielded(self._close)
 
-    def _close(self) -> None:
+    def _close(self, seconds: float = math.inf, after_kill: float = _AFTER_KILL) -> None:
         with self.lock:
             if self.state in (State.CLOSING, State.CLOSED):
                 return
@@ -501,7 +510,7 @@ class Lifecycle:
             self.state = State.CLOSING
         try:
             # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
-            if not running or self._wound_down():
+            if not running or self._wound_down(seconds, after_kill):
                 self._stop_parts()
             else:
                 self._outlive()
@@ -511,6 +520,13 @@ class Lifecycle:
                 self._session.log.info("consumer.closed")
         finally:
             self._closed.set()
+            self._ending.done()
+
+    def _close_at_exit(self) -> None:
+        if self.state is State.RUNNING:
+            self._session.log.warning("consumer.left_open", seconds=at_exit.PATIENCE)
+        self._close(at_exit.FOR_HANDLERS, _AFTER_KILL_AT_EXIT)
+        self._closed.wait()  # it may have been closing already
 
     def close_fully(self) -> None:
         """Close; while another thread does so already, wait for it."""
@@ -530,14 +546,14 @@ class Lifecycle:
         except RuntimeError:  # the system has no more threads
             self._close()
 
-    def _wound_down(self) -> bool:
+    def _wound_down(self, seconds: float, after_kill: float) -> bool:
         """Release every queue; worker processes that run at the deadline are killed for it."""
-        if self._runtime.wind_down(self._session.config.close_timeout):
+        if self._runtime.wind_down(min(seconds, self._session.config.close_timeout)):
             return True
         if self._processes is None or not self._session.busy():
             return False
         self._processes.kill()
-        return self._runtime.wind_down(_AFTER_KILL)
+        return self._runtime.wind_down(after_kill)
 
     def wait(self, timeout: float | None, *, signals: bool) -> bool:
         """Block until it is closed; see `OrderlyConsumer.wait`."""
@@ -594,6 +610,17 @@ class Lifecycle:
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
+        self._name_left()
+        self._runtime.leave()
+        name = f"orderly-closing-{self._session.group}"
+        with suppress(RuntimeError):  # there are no more threads: above all, at the process's end
+            threading.Thread(target=self._end_later, name=name, daemon=True).start()
+
+    def _name_left(self) -> None:
+        """Log which queues the close leaves locked; once."""
+        if self._left_named:
+            return
+        self._left_named = True
         for held in self._session.held():
             if held.busy:
                 held.log.error("queue.left_locked", **longest_handler(held))
@@ -601,9 +628,6 @@ class Lifecycle:
                 saved, offset = held.owned.fence.written, held.owned.offset
                 error = held.release_error or "it has not answered yet"
                 held.log.error("queue.left_behind", saved=saved, offset=offset, error=error)
-        self._runtime.leave()
-        name = f"orderly-closing-{self._session.group}"
-        threading.Thread(target=self._end_later, name=name, daemon=True).start()
 
     def _end_later(self) -> None:
         self._runtime.wait_released()
