@@ -17,8 +17,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from orderly.client.background import report_defect
-
 PATIENCE = 6.0  # seconds for all that is open, together
 FOR_HANDLERS = 3.0  # of them, for handlers that run; then what they send with is closed, too
 FOR_SENDS = 2.0  # of what is left, for messages that are under way
@@ -82,11 +80,8 @@ class Ending:
     def _wait(self) -> None:
         self._go_on.wait()
         if self._at_exit:
-            try:
-                self._close()
-            except BaseException as error:  # noqa: BLE001 - the others are closed all the same
-                report_defect(f"at-exit-{self._name}", error)
-            self._ended.set()
+            self._close()
+            self._ended.set()  # not after an error: what is left is told then
 
 
 _OPEN: dict[Ending, None] = {}
