@@ -46,7 +46,10 @@ def consumer(handler=handle, executor="thread", client=None):
 
 
 def started(**how):
-    member = consumer(**how).start()
+    return until_settled(consumer(**how).start())
+
+
+def until_settled(member):
     while len(member.assignment) < int(QUEUES):
         time.sleep(0.05)
     return member
@@ -62,6 +65,7 @@ def sends():
     producer = OrderlyProducer(namesrv=NAMESRV).start()
     for number in range(MESSAGES):
         producer.submit(Message(TOPIC, b"%d" % number, sharding_key=f"k{number % 10}"))
+    say("sent", MESSAGES)
 
 
 def sends_after_a_word():
@@ -83,8 +87,7 @@ def consumes_on_a_loop():
     async def program():
         member = consumer(handle_on_loop)
         await member.__aenter__()
-        while len(member.assignment) < int(QUEUES):
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(until_settled, member)
         say("ready")
         await asyncio.to_thread(go_on)
 
@@ -117,7 +120,8 @@ def is_a_child():
 
 
 def closes():
-    with started(), OrderlyProducer(namesrv=NAMESRV) as producer:
+    with consumer() as member, OrderlyProducer(namesrv=NAMESRV) as producer:
+        until_settled(member)
         producer.send(Message(TOPIC, b"0", sharding_key="k"))
         say("ready")
 
