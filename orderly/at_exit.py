@@ -14,12 +14,12 @@ import atexit
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 PATIENCE = 6.0  # seconds for all that is open, together
 FOR_HANDLERS = 3.0  # of them, for handlers that run; then what they send with is closed, too
 FOR_SENDS = 2.0  # of what is left, for messages that are under way
+_STEP = 0.05
 
 
 class Ending:
@@ -30,6 +30,9 @@ class Ending:
         close: ends it, in `PATIENCE` if it can; on the thread.
         tell: logs what is left where that took longer.
         last: whether others use it while they end.
+
+    Attributes:
+        ended: set once it is closed.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class Ending:
         self._close = close
         self._at_exit = False
         self._go_on = threading.Event()
-        self._ended = threading.Event()
+        self.ended = threading.Event()
 
     def open(self) -> None:
         """Note that it is open from now on; once.
@@ -73,15 +76,20 @@ class Ending:
         self._at_exit = True
         self._go_on.set()
 
-    def wait(self, until: float) -> bool:
-        """Wait for what was begun, until a moment of `time.monotonic`; returns whether it ended."""
-        return self._ended.wait(max(0.0, until - time.monotonic()))
+    def wait(self, seconds: float) -> float:
+        """Wait for what was begun; returns how many of the seconds are left.
+
+        In small steps: what passes while this process stands still does not count.
+        """
+        while seconds > 0 and not self.ended.wait(_STEP):
+            seconds -= _STEP
+        return seconds
 
     def _wait(self) -> None:
         self._go_on.wait()
         if self._at_exit:
             self._close()
-            self._ended.set()  # not after an error: what is left is told then
+        self.ended.set()  # not after an error: what is left is told then
 
 
 _OPEN: dict[Ending, None] = {}
@@ -95,18 +103,21 @@ def _is_child() -> bool:
 
 @atexit.register
 def close_all() -> None:
-    """Close what is open, and wait for that: a second time for nothing."""
-    ends = time.monotonic() + PATIENCE
-    first = [ending for ending in list(_OPEN) if not ending.last]
-    last = [ending for ending in list(_OPEN) if ending.last]
+    """Close what is open, and wait for that; again: nothing."""
+    opened = list(_OPEN)
+    first = [ending for ending in opened if not ending.last]
+    last = [ending for ending in opened if ending.last]
     for ending in first:
         ending.begin()
-    for ending in first:  # their handlers may send
-        ending.wait(ends - PATIENCE + FOR_HANDLERS)
+    left = FOR_HANDLERS
+    for ending in first:
+        left = ending.wait(left)
     for ending in last:
         ending.begin()
-    for ending in first + last:
-        if not ending.wait(ends):
+    left += PATIENCE - FOR_HANDLERS
+    for ending in opened:
+        left = ending.wait(left)
+        if not ending.ended.is_set():
             ending.tell()
     _OPEN.clear()
 
