@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from orderly import at_exit
+from orderly.at_exit import FOR_HANDLERS, PATIENCE, Ending
 from orderly.client.background import Periodic
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.preflight import (
@@ -380,7 +380,7 @@ class Lifecycle:
         self._failure: str | None = None
         self._left_named = False
         self._closed = Latch()
-        self._ending = at_exit.Ending(session.group, self._close_at_exit, self._name_left)
+        self._ending = Ending(session.group, self._close_at_exit, self._name_left)
         runtime.failed = self._fail
 
     def require(self, *states: State) -> None:
@@ -524,8 +524,8 @@ class Lifecycle:
 
     def _close_at_exit(self) -> None:
         if self.state is State.RUNNING:
-            self._session.log.warning("consumer.left_open", seconds=at_exit.PATIENCE)
-        self._close(at_exit.FOR_HANDLERS, _AFTER_KILL_AT_EXIT)
+            self._session.log.warning("consumer.left_open", seconds=PATIENCE)
+        self._close(FOR_HANDLERS, _AFTER_KILL_AT_EXIT)
         self._closed.wait()  # it may have been closing already
 
     def close_fully(self) -> None:

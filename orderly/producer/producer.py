@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from orderly import at_exit
+from orderly.at_exit import FOR_SENDS, Ending
 from orderly.client import Client
 from orderly.config import ProducerConfig, check_group, check_seconds, check_topic
 from orderly.config.arguments import check_given, check_timeout, is_int
@@ -303,7 +303,7 @@ class OrderlyProducer:
         self._started = False
         self._closed = False
         self._ended = Latch()
-        self._ending = at_exit.Ending(group, self._close_at_exit, self._name_left, last=True)
+        self._ending = Ending(group, self._close_at_exit, self._name_left, last=True)
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
 
     def start(self) -> Self:
@@ -369,7 +369,7 @@ class OrderlyProducer:
         messages = len(self._dispatch.room)
         if messages and not self._closed:
             self._log.warning("producer.left_open", messages=messages)
-        self._close(at_exit.FOR_SENDS)
+        self._close(FOR_SENDS)
         self._ended.wait()  # it may have been closing already
 
     def _name_left(self) -> None:
