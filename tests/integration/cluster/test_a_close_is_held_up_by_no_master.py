@@ -8,7 +8,7 @@ import structlog
 
 from orderly import Ack, OrderlyConsumer, OrderlyProducer
 from orderly.model import MessageQueue
-from tests.support.brokers import EAST, SHORT, WEST, consumer_config
+from tests.support.brokers import EAST, WEST, consumer_config
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
 
@@ -20,7 +20,7 @@ LONG, SOON = 600.0, 120.0  # seconds; of a close, and what three of them may tak
 def test_two_consumers_and_a_producer(way, cluster, client, connect, closing, group, topic):
     seen = []
     groups = [group, f"{group}-2"]
-    config = consumer_config(SHORT, close_timeout=LONG, commit_interval=3600)
+    config = consumer_config(60.0, close_timeout=LONG, commit_interval=3600)
     producer = closing(OrderlyProducer(client=connect()))
     results = send_numbers(producer, topic, [f"k{number}" for number in range(40)], 1)
     members = []
