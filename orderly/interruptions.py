@@ -137,6 +137,24 @@ def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future
     return asyncio.wrap_future(outcome)
 
 
+async def to_its_end(function: Callable[[], T], name: str) -> T:
+    """Run `function` on a new thread; returns, or is cancelled, only once it has ended.
+
+    A thread's work cannot be taken back: whoever cancels the task waits for it, however often it
+    is cancelled. So `function` must end by itself. Arguments as of `in_thread_of_its_own`.
+    """
+    import asyncio  # noqa: PLC0415  as there
+
+    working = in_thread_of_its_own(function, name)
+    try:
+        return await asyncio.shield(working)
+    finally:
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([working])
+        working.exception()  # seen, also where the task was cancelled meanwhile
+
+
 # --- waiting for another thread -------------------------------------------------------------------
 # A threading.Condition is held for a moment at the beginning and at the end of a wait: whoever is
 # interrupted then keeps it for ever, and the thread that wants to notify stands. Here everybody

@@ -89,7 +89,9 @@ SENTENCES: Mapping[str, str] = {
     "queue.not_released": "the queue was not released; it is tried again",
     "queue.released": "the queue is released and its offset saved",
     "queue.left_locked": "the consumer closed while a handler runs; the queue stays locked until"
-    " the handler ends",
+    " the handler ends, or for up to 60 s after the process",
+    "queue.left_behind": "the consumer closed, but the queue's broker did not answer: the queue can"
+    " stay locked for 60 s, and what was done from {saved} on can come again",
     "lock.lost": "the lock of the queue is lost; another member can have it",
     "lock.not_renewed": "locks were not renewed; it is tried again",
     "lock.not_taken": "locks were not taken; it is tried again",
@@ -124,6 +126,8 @@ SENTENCES: Mapping[str, str] = {
     "consumer.started": "the consumer has started: {topics}",
     "consumer.told_to_end": "{signal} arrived; the consumer closes",
     "consumer.closed": "the consumer is closed",
+    "consumer.left_open": "the program ended without closing the consumer: it is closed now, within"
+    " {seconds} s",
     "start.not_checked": "a broker did not answer a check before the start; the consumer starts"
     " without it",
     "group.not_ordered": "the group is not marked as ordered",
@@ -150,6 +154,10 @@ SENTENCES: Mapping[str, str] = {
     # sending
     "send.attempt_failed": "a send failed; it is repeated",
     "send.failed": "a send failed for good; later messages of the key are refused",
+    "producer.left_open": "the program ended without closing the producer, while {messages}"
+    " messages are under way: they have some seconds",
+    "producer.messages_left": "the producer closed although {messages} messages are not"
+    " acknowledged: they are not sent again",
     "send.callback_raised": "a callback of a future raised an error",
     "layout.pinned": "the queues of this topic are pinned: {layout}",
     "layout.changed": "the queues of this topic changed from {before} to {layout}: keys move",

@@ -79,7 +79,8 @@ CODES: Mapping[str, Mapping[int, str]] = {
     },
     "run": {
         0: "ended by Ctrl-C or SIGTERM, or closed by your program: offsets saved, queues free",
-        1: "ended while a handler still ran at close_timeout: its queue is locked for up to 60 s",
+        1: "ended while a handler still ran at close_timeout, or without a broker's answer: a queue"
+        " is locked for up to 60 s",
         3: "a consumer was not found, or could not be started",
     },
     "broker start": {0: "it runs", 3: "it could not be started, or runs with other options"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from orderly.client.connection import Attend
@@ -229,6 +230,43 @@ class Calls:
         if reply.code not in accept:
             raise failure(reply, address, what, by_proxy=self.is_proxy(address))
         return reply
+
+    def ask_all(
+        self,
+        addresses: Iterable[str],
+        command: Callable[[], RemotingCommand],
+        what: str,
+        *,
+        timeout: float | None = None,
+    ) -> dict[str, OrderlyError | None]:
+        """Send a request to several addresses, and wait for all: those that hang do so together.
+
+        Connects if need be, to one after the other, once the others have their request.
+
+        Args:
+            addresses: "host:port" each.
+            command: makes the request.
+            what: as in `ask`.
+            timeout: seconds for each reply.
+
+        Returns:
+            By address what went wrong; None: a reply with code SUCCESS.
+        """
+        limit = self._timeout if timeout is None else timeout
+        answers: dict[str, Future[OrderlyError | None]] = {}
+
+        def check(reply: RemotingCommand, address: str) -> None:
+            if reply.code not in ONLY_SUCCESS:
+                raise failure(reply, address, what, by_proxy=self.is_proxy(address))
+
+        for address in sorted(addresses, key=lambda each: (not self.connected(each), each)):
+            answer = answers[address] = Future()
+            put = answer.set_result
+            try:
+                self.submit(address, command(), check, put, timeout=limit, may_connect=True)
+            except OrderlyError as error:
+                put(error)
+        return {address: answer.result() for address, answer in sorted(answers.items())}
 
     def submit(
         self,

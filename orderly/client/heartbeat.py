@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from orderly.client.background import Periodic
 from orderly.client.calls import Calls
@@ -182,8 +183,7 @@ class Heartbeats:
             self._round_thread = threading.get_ident()
             try:
                 self._learn_routes(heartbeat)
-                body = encode_heartbeat(heartbeat)
-                failures = [self._beat(a, body) for a in self._routes.broker_addresses()]
+                failures = self._beat(encode_heartbeat(heartbeat))
                 self._leave_former(heartbeat)
             finally:
                 self._round_thread = None
@@ -261,30 +261,34 @@ class Heartbeats:
             header = UnregisterClient(client_id=self._client_id, producer_group=producer.group)
             self._leave_at(former, header)
 
-    def _beat(self, address: str, body: bytes) -> OrderlyError | None:
-        if self._closing:  # brokers that hang must not hold up the close in turn
-            return None
-        self._joined.add(address)
-        try:
-            self._calls.ask(address, request(RequestCode.HEART_BEAT, body=body), "a heartbeat")
-        except OrderlyError as error:
+    def _beat(self, body: bytes) -> list[OrderlyError | None]:
+        """Send it to all brokers; returns how that went with each."""
+        if self._closing:  # brokers that hang must not hold up the close
+            return []
+        addresses = self._routes.broker_addresses()
+        self._joined.update(addresses)
+        command = partial(request, RequestCode.HEART_BEAT, body=body)
+        found = self._calls.ask_all(addresses, command, "a heartbeat")
+        for address, error in found.items():
+            if error is None:
+                self._failing.discard(address)
+                continue
             emit = _log.debug if address in self._failing else _log.warning
             emit("heartbeat.failed", address=address, error=str(error))
             self._failing.add(address)
             self._timer.wake_within(_RETRY_AFTER)
-            return error
-        self._failing.discard(address)
-        return None
+        return list(found.values())
 
     def _leave(self, header: UnregisterClient) -> None:
         self._leave_at(self._joined.union(self._routes.broker_addresses()), header)
 
     def _leave_at(self, addresses: Iterable[str], header: UnregisterClient) -> None:
-        command = request(header.code, to_ext(header))
-        for address in filter(self._calls.connected, sorted(addresses)):
-            try:
-                self._calls.ask(address, command, "the end of a membership", timeout=_LEAVE_TIMEOUT)
-            except OrderlyError as error:
+        command = partial(request, header.code, to_ext(header))
+        connected = filter(self._calls.connected, addresses)
+        what = "the end of a membership"
+        found = self._calls.ask_all(connected, command, what, timeout=_LEAVE_TIMEOUT)
+        for address, error in found.items():
+            if error is not None:
                 _log.warning("member.not_unregistered", address=address, error=str(error))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, Self
 
 from orderly.client import Client, preflight
@@ -35,7 +36,7 @@ from orderly.consumer.session import Session, sharding_key
 from orderly.consumer.statistics import TopicStatistics
 from orderly.consumer.topic_handlers import Handlers, each_of, handler_of
 from orderly.errors import ConfigError, LifecycleError
-from orderly.interruptions import Shielded, in_thread_of_its_own, shielded
+from orderly.interruptions import Shielded, in_thread_of_its_own, shielded, to_its_end
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.allocation import Allocation, averagely
 from orderly.ordering.context import AsyncHandler, Handler
@@ -259,8 +260,10 @@ class OrderlyConsumer:
         queue stays locked, because no other member may start beside it. The lock is renewed in the
         background until the handler ends; the offset is saved, and the log names the queue. If the
         process ends first, the broker frees the queue within 60 s. A handler that never returns
-        keeps its queue as long as the process lives: then end the process. Idempotent; returns at
-        once while another thread is closing.
+        keeps its queue as long as the process lives: then end the process. A broker that does not
+        answer is given 5 seconds once no handler runs; the log names what was not given back.
+        Idempotent; returns at once while another thread is closing. If it is interrupted, it goes
+        on in the background.
 
         Raises:
             LifecycleError: called by a handler, which would wait for itself, or on the event loop
@@ -304,12 +307,16 @@ class OrderlyConsumer:
     async def aclose(self) -> None:
         """`close` for an asyncio program: meanwhile the loop and its handlers go on.
 
+        Returns once the consumer is closed, also where somebody else closes it. If the task is
+        cancelled meanwhile, it waits for that, too, and raises CancelledError then: at most for
+        `close_timeout` and some seconds.
+
         Raises:
             LifecycleError: awaited by a handler, which would wait for itself.
         """
         if not self._client.connections.foreign:
             self._lifecycle.refuse_handlers()
-        await in_thread_of_its_own(self.close, f"orderly-closing-{self.group}")
+        await to_its_end(self._lifecycle.close_fully, f"orderly-closing-{self.group}")
 
     async def run(self, *, signals: bool = True) -> None:
         """Start, consume until this task is cancelled or the consumer is closed, and close.
@@ -317,7 +324,8 @@ class OrderlyConsumer:
         `async def` handlers run on the caller's event loop. If that is the main thread's loop,
         signals end the method as they end `wait`. Signal handlers that the loop or your program has
         installed stay. Under `asyncio.run`, Ctrl-C cancels the task, which also closes this
-        consumer; then `asyncio.run` raises KeyboardInterrupt, as it does for every program.
+        consumer; then `asyncio.run` raises KeyboardInterrupt, as it does for every program. It
+        never returns before the consumer is closed, however often the task is cancelled.
 
         Args:
             signals: False: leave the signals alone.
@@ -328,12 +336,12 @@ class OrderlyConsumer:
         """
         check_flag("signals", signals)
         with heard(signals) as received:
-            async with self:
-                await self._until_closed(received)
-        if received():  # it may have come while the handlers were put back
-            await in_thread_of_its_own(
-                partial(self._lifecycle.close_on, received()), f"orderly-ending-{self.group}"
-            )
+            try:
+                async with self:
+                    await self._until_closed(received)
+            finally:
+                await self._close_on(received())
+        await self._close_on(received())  # it may have come while the handlers were put back
 
     async def _until_closed(self, received: Noted) -> None:
         wait = partial(self._lifecycle.wait, None, signals=False)
@@ -342,23 +350,24 @@ class OrderlyConsumer:
             while not closed.done():
                 # The loop wakes for each look, too: a signal right before its own wait is heard.
                 await asyncio.wait({closed}, timeout=LOOK)
-                if received():
-                    await in_thread_of_its_own(
-                        partial(self._lifecycle.close_on, received()),
-                        f"orderly-ending-{self.group}",
-                    )
+                await self._close_on(received())
             closed.result()  # raises what `wait` does
         finally:
             closed.cancel()
+
+    async def _close_on(self, received: Signals | None) -> None:
+        if received is not None:
+            close = partial(self._lifecycle.close_on, received)
+            await to_its_end(close, f"orderly-ending-{self.group}")
 
     async def __aenter__(self) -> Self:
         """Start; handlers that are `async def` run on this event loop, where their engines live."""
         self._client.connections.check_process()
         start = partial(self._lifecycle.start, asyncio.get_running_loop())
         try:
-            await in_thread_of_its_own(start, f"orderly-starting-{self.group}")
+            await to_its_end(start, f"orderly-starting-{self.group}")
         except asyncio.CancelledError:
-            await self.aclose()  # the thread starts it all the same
+            await self.aclose()  # it is started all the same
             raise
         return self
 

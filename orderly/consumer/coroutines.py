@@ -19,7 +19,7 @@ from orderly.clock import now
 from orderly.consumer.handler_caller import Caller, LaneTask, next_call
 from orderly.consumer.session import HeldQueue, Session
 from orderly.consumer.workers import Burst, Engine, one_call
-from orderly.interruptions import in_thread_of_its_own
+from orderly.interruptions import to_its_end
 from orderly.ordering.lane import Batch
 
 P = ParamSpec("P")
@@ -330,15 +330,5 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run what blocks on a thread, to its end even if the task is cancelled meanwhile.
-
-    A thread's work cannot be taken back. It is not one of the loop's executor: the user's handlers
-    would have to do without while a broker is silent.
-    """
-    working = in_thread_of_its_own(partial(function, *args, **kwargs), "orderly-aside-run")
-    try:
-        return await asyncio.shield(working)
-    finally:
-        while not working.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([working])
+    """Run what blocks on a thread."""
+    return await to_its_end(partial(function, *args, **kwargs), "orderly-aside-run")

@@ -629,10 +629,12 @@ class Releaser:
 
     def _release_all(self, holds: Sequence[HeldQueue], deadline: float) -> None:
         """Release queues of one broker; if that does not answer, it is not asked again."""
-        silent = False
+        silent: str | None = None
         for held in holds:
-            if now() < deadline and not (silent and held.owned.dropped is not Drop.LOST):
-                silent = not self._release(held) or silent
+            if silent is not None and held.owned.dropped is not Drop.LOST:
+                held.release_error = silent
+            elif now() < deadline and not self._release(held):
+                silent = held.release_error
 
     def _notify_losses(self) -> None:
         """Call the hook at once, even while a handler runs: the program may want to stop that."""
@@ -662,6 +664,7 @@ class Releaser:
                 self._session.remove(held)
         except OrderlyError as error:
             held.failed_releases += 1
+            held.release_error = str(error)
             held.log.warning("queue.not_released", error=str(error))
             return not isinstance(error, RemotingError)
         held.log.info("queue.released", reason=reason.value)

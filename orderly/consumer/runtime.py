@@ -12,10 +12,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from orderly.at_exit import FOR_HANDLERS, PATIENCE, Ending
 from orderly.client.background import Periodic
 from orderly.client.peer_requests import GroupAnswers
 from orderly.client.preflight import (
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
 
 
 _RELEASE_RETRY = 0.5  # seconds between attempts to hand queues on while closing
+BROKERS_PATIENCE = 5.0  # seconds of a close in which no handler runs and no broker takes a queue
 _LAST_SAVES = 1.0  # seconds after the deadline of a close in which offsets are still saved
 
 
@@ -244,21 +247,31 @@ class ConsumerRuntime:
     def wind_down(self, seconds: float) -> bool:
         """Release every queue; returns whether that was done within `seconds`.
 
-        Where it was not, the offset is saved at least: the process may end with the handler. That
-        takes a second more, and a request's time-out where a broker hangs.
+        Where handlers still run then, the offsets are saved at least: the process may end with
+        them. That takes a second more, and a request's time-out where a broker hangs. Once nothing
+        of the program is left to wait for, brokers have `BROKERS_PATIENCE` to take the queues back.
+        A time-out of a request can come on top.
         """
-        deadline = now() + seconds
+        clock = self._session.client.awake
+        begun = moved = clock.now()
         self._session.closing = True
         self._puller.close()
+        left, count = seconds, -1
         while True:
             ended = self._rounds_ended()
-            if self._released(deadline) and ended:
+            if self._released(now() + left) and ended:
                 return True
-            left = deadline - now()
-            if left <= 0:
-                self._saver.save_all(now() + _LAST_SAVES)
-                return False
+            moment, before, count = clock.now(), count, len(self._session.held())
+            if count != before or self._session.busy():
+                moved = moment
+            left = begun + seconds - moment
+            silent = moment - moved >= BROKERS_PATIENCE and count > 0
+            if silent or left <= 0:
+                break
             self._attention.wait(min(left, _RELEASE_RETRY))
+        if self._session.busy():
+            self._saver.save_all(now() + _LAST_SAVES)
+        return False
 
     def _rounds_ended(self) -> bool:
         """Whether no round runs any more but the one whose hook is closing the consumer."""
@@ -273,10 +286,13 @@ class ConsumerRuntime:
         """End all rounds and threads; running handlers are not waited for."""
         self._puller.close()
         self.engine.close()
+        last = now() + self._session.client.config.request_timeout  # of all of them together
         for loop in self._periodics:
-            loop.stop()
+            loop.stop(0)
+        for loop in self._periodics:
+            loop.stop(max(0.0, last - now()))
         for part in (self._keeper, self._saver, self._taker, self.releaser):
-            part.steps.wait(self._session.client.config.request_timeout)
+            part.steps.wait(last - now())
 
     def _released(self, deadline: float = math.inf) -> bool:
         self._attention.clear()
@@ -313,6 +329,7 @@ class ConsumerRuntime:
 
 
 _AFTER_KILL = 5.0  # seconds to save and unlock once the handlers are dead
+_AFTER_KILL_AT_EXIT = 1.0
 
 
 class State(StrEnum):
@@ -361,7 +378,9 @@ class Lifecycle:
         self._owned = owned
         self._processes = processes
         self._failure: str | None = None
+        self._left_named = False
         self._closed = Latch()
+        self._ending = Ending(session.group, self._close_at_exit, self._name_left)
         runtime.failed = self._fail
 
     def require(self, *states: State) -> None:
@@ -391,6 +410,7 @@ class Lifecycle:
                 _STARTED.add(self)
             try:
                 self._join()
+                self._ending.open()
             except BaseException:
                 self.state = State.FAILED
                 self._stop_parts()
@@ -482,22 +502,37 @@ class Lifecycle:
             )
         shielded(self._close)
 
-    def _close(self) -> None:
+    def _close(self, seconds: float = math.inf, after_kill: float = _AFTER_KILL) -> None:
         with self.lock:
             if self.state in (State.CLOSING, State.CLOSED):
                 return
             running = self.state is State.RUNNING
             self.state = State.CLOSING
-        # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
-        if not running or self._wound_down():
-            self._stop_parts()
-        else:
-            self._outlive()
-        self._session.outlook = {}  # what nobody looks after any more is not explained either
-        self.state = State.FAILED if running and self._failure else State.CLOSED
-        if running:
-            self._session.log.info("consumer.closed")
-        self._closed.set()
+        try:
+            # Not under the lock: a hook that calls the consumer meanwhile must not wait for ever.
+            if not running or self._wound_down(seconds, after_kill):
+                self._stop_parts()
+            else:
+                self._outlive()
+            self._session.outlook = {}  # what nobody looks after any more is not explained either
+            self.state = State.FAILED if running and self._failure else State.CLOSED
+            if running:
+                self._session.log.info("consumer.closed")
+        finally:
+            self._closed.set()
+            self._ending.done()
+
+    def _close_at_exit(self) -> None:
+        if self.state is State.RUNNING:
+            self._session.log.warning("consumer.left_open", seconds=PATIENCE)
+        self._close(FOR_HANDLERS, _AFTER_KILL_AT_EXIT)
+        self._closed.wait()  # it may have been closing already
+
+    def close_fully(self) -> None:
+        """Close; while another thread does so already, wait for it."""
+        if not self._session.client.connections.foreign:
+            self.close()
+            self._closed.wait()
 
     def _fail(self, reason: str) -> None:
         """Close, for no handler can ever be called again; whoever waits is told why."""
@@ -511,14 +546,14 @@ class Lifecycle:
         except RuntimeError:  # the system has no more threads
             self._close()
 
-    def _wound_down(self) -> bool:
+    def _wound_down(self, seconds: float, after_kill: float) -> bool:
         """Release every queue; worker processes that run at the deadline are killed for it."""
-        if self._runtime.wind_down(self._session.config.close_timeout):
+        if self._runtime.wind_down(min(seconds, self._session.config.close_timeout)):
             return True
-        if self._processes is None:
+        if self._processes is None or not self._session.busy():
             return False
         self._processes.kill()
-        return self._runtime.wind_down(_AFTER_KILL)
+        return self._runtime.wind_down(after_kill)
 
     def wait(self, timeout: float | None, *, signals: bool) -> bool:
         """Block until it is closed; see `OrderlyConsumer.wait`."""
@@ -568,24 +603,31 @@ class Lifecycle:
             thread.join()
 
     def end(self, received: signal.Signals) -> None:
-        """Close; while another thread does so already, wait for it."""
-        if self._session.client.connections.foreign:
-            return
+        """Close because of a signal, or wait for who does so already."""
         if self.state is State.RUNNING:
             self._session.log.info("consumer.told_to_end", signal=received.name)
-        self.close()
-        self._closed.wait()
+        self.close_fully()
 
     def _outlive(self) -> None:
         """Leave the group, and keep the locks of what still runs until it has ended."""
-        for held in self._session.held():
-            held.log.error(
-                "queue.left_locked",
-                **longest_handler(held),
-            )
+        self._name_left()
         self._runtime.leave()
         name = f"orderly-closing-{self._session.group}"
-        threading.Thread(target=self._end_later, name=name, daemon=True).start()
+        with suppress(RuntimeError):  # there are no more threads: above all, at the process's end
+            threading.Thread(target=self._end_later, name=name, daemon=True).start()
+
+    def _name_left(self) -> None:
+        """Log which queues the close leaves locked; once."""
+        if self._left_named:
+            return
+        self._left_named = True
+        for held in self._session.held():
+            if held.busy:
+                held.log.error("queue.left_locked", **longest_handler(held))
+            else:
+                saved, offset = held.owned.fence.written, held.owned.offset
+                error = held.release_error or "it has not answered yet"
+                held.log.error("queue.left_behind", saved=saved, offset=offset, error=error)
 
     def _end_later(self) -> None:
         self._runtime.wait_released()

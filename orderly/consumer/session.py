@@ -194,6 +194,7 @@ class HeldQueue:
         lost: set once the queue is no longer ours.
         left_at: when it was found dropped (seconds), or None.
         being_parked: messages and bytes that lanes are about to park, by key.
+        release_error: why its last release failed, or None.
         failed_parkings: of each key, one after the other, since the last that did not fail.
         failures: how its messages fail that are tried again.
         replica: id of the broker that the next pull goes to; 0 is the master.
@@ -223,6 +224,7 @@ class HeldQueue:
     left_at: float | None = None
     overdue: bool = False
     failed_releases: int = 0
+    release_error: str | None = None
     failed_parkings: dict[Hashable, int] = field(default_factory=dict)
     being_parked: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
@@ -244,6 +246,11 @@ class HeldQueue:
     def queue(self) -> MessageQueue:
         """Which queue."""
         return self.owned.queue
+
+    @property
+    def busy(self) -> bool:
+        """Whether the program has work in hand for it: a handler, or its hook "assigned"."""
+        return not self.owned.idle or (self.introduced and not self.announced)
 
     def sets_aside(self, key: Hashable) -> bool:
         """Whether messages of a key go to the park queue, and not to the handler."""
@@ -463,6 +470,10 @@ class Session:
     def held(self) -> list[HeldQueue]:
         """A snapshot of the queues held, sorted."""
         return sorted(self._held.values(), key=lambda held: held.queue)
+
+    def busy(self) -> bool:
+        """Whether the program has work in hand for one of them."""
+        return any(held.busy for held in self.held())
 
 
 # --- log context ----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from time import monotonic, sleep
 from typing import Any
 from weakref import WeakSet
 
+from orderly.at_exit import close_all
 from orderly.errors import ConfigError, HandlerHung, LifecycleError, WorkerDied
 from orderly.log import get_logger, key_text, where
 from orderly.model import ReceivedMessage
@@ -376,7 +377,11 @@ _RUNNING: WeakSet[WorkerProcess] = WeakSet()
 
 
 def _kill_all() -> None:
-    """At the exit, before multiprocessing sends them the SIGTERM that they ignore, and waits."""
+    """At the exit, before multiprocessing sends them the SIGTERM that they ignore, and waits.
+
+    First the consumers end: a worker that is killed under its handler would count as a death.
+    """
+    close_all()
     with _CHILDREN:
         for worker in list(_RUNNING):
             worker.kill()

@@ -42,6 +42,9 @@ class PendingLimit:
         self._space = Bell()
         self._nobody = Bell()
 
+    def __len__(self) -> int:
+        return len(self._inside)
+
     def wait_for_room(self, timeout: float) -> bool:
         """Wait while it is full. False if that lasts longer than `timeout` seconds."""
         if len(self._inside) < self._limit:

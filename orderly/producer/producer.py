@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from orderly.at_exit import FOR_SENDS, Ending
 from orderly.client import Client
 from orderly.config import ProducerConfig, check_group, check_seconds, check_topic
 from orderly.config.arguments import check_given, check_timeout, is_int
 from orderly.config.fields import given
 from orderly.errors import ConfigError, LifecycleError
-from orderly.interruptions import Shielded, in_thread_of_its_own, shielded
+from orderly.interruptions import Latch, Shielded, in_thread_of_its_own, shielded
 from orderly.log import get_logger
 from orderly.message import Message
 from orderly.model import MessageQueue, SendResult
@@ -301,6 +302,8 @@ class OrderlyProducer:
         self._lifecycle = threading.Lock()
         self._started = False
         self._closed = False
+        self._ended = Latch()
+        self._ending = Ending(group, self._close_at_exit, self._name_left, last=True)
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
 
     def start(self) -> Self:
@@ -325,6 +328,7 @@ class OrderlyProducer:
             self._client.start()
             self._client.heartbeat.register_producer(self.group)
             self._started = True
+            self._ending.open()
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Send what is pending, then end. Idempotent.
@@ -349,13 +353,29 @@ class OrderlyProducer:
             self._closed = True
         if was_closed:
             return
-        if was_started:
-            self._dispatch.wait_empty(timeout)
-        self._dispatch.close()
-        if was_started:
-            self._client.heartbeat.unregister_producer(self.group)
-        if self._owns_client:
-            self._client.close()
+        try:
+            if was_started and not self._dispatch.wait_empty(timeout):
+                self._name_left()
+            self._dispatch.close()
+            if was_started:
+                self._client.heartbeat.unregister_producer(self.group)
+            if self._owns_client:
+                self._client.close()
+        finally:
+            self._ended.set()
+            self._ending.done()
+
+    def _close_at_exit(self) -> None:
+        messages = len(self._dispatch.room)
+        if messages and not self._closed:
+            self._log.warning("producer.left_open", messages=messages)
+        self._close(FOR_SENDS)
+        self._ended.wait()  # it may have been closing already
+
+    def _name_left(self) -> None:
+        messages = len(self._dispatch.room)
+        if messages:
+            self._log.error("producer.messages_left", messages=messages)
 
     def __enter__(self) -> Self:
         return self.start()

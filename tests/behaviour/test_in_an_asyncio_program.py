@@ -1,6 +1,7 @@
 """`async with consumer` and `await consumer.run()`: handlers run on the caller's event loop."""
 
 import asyncio
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -118,6 +119,82 @@ def test_a_cancelled_run_waits_for_its_handlers_and_closes(producer, topic, grou
     assert [(d.number, d.success) for d in seen.deliveries] == [(0, True)]
     assert client.brokers.query_offset(group, queue) == 1
     assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}
+
+
+@pytest.mark.parametrize("closes", ["by a signal", "in another task", "in a thread"])
+def test_a_run_that_is_cancelled_while_it_closes_ends_with_the_close(
+    closes, producer, topic, group, client, make
+):
+    """However often: a framework that gives up, a TaskGroup, the end of asyncio.run."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(messages, context):
+        begun.set()
+        await go_on.wait()
+        return Ack()
+
+    seen = AsyncRecorder(handler)
+    queue = send_numbers(producer, topic, ["a"], 3)[0].queue
+
+    async def program():
+        consumer = make(seen, group)
+        task = asyncio.create_task(consumer.run())
+        await begun.wait()
+        other = []
+        if closes == "by a signal":
+            signal.raise_signal(signal.SIGTERM)
+        elif closes == "in another task":
+            other.append(asyncio.create_task(consumer.aclose()))
+        else:
+            threading.Thread(target=consumer.close).start()
+        await soon(lambda: consumer.state == "closing")
+        for _ in range(3):
+            for each in (task, *other):
+                each.cancel()
+            await asyncio.sleep(0.05)
+            assert not task.done(), "its handlers still run"
+        go_on.set()
+        for each in (task, *other):
+            with pytest.raises(asyncio.CancelledError):
+                await each
+        return consumer.state
+
+    assert asyncio.run(program()) == "closed"
+    assert [(d.number, d.success) for d in seen.deliveries] == [(0, True)]
+    assert client.brokers.query_offset(group, queue) == 1
+    assert client.brokers.lock_queues(group, queue.broker_name, [queue]) == {queue}
+
+
+def test_a_block_that_is_cancelled_while_it_ends_has_ended(producer, topic, group, client, make):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(messages, context):
+        begun.set()
+        await go_on.wait()
+        return Ack()
+
+    queue = send_numbers(producer, topic, ["a"], 1)[0].queue
+    consumers = []
+
+    async def block():
+        async with make(AsyncRecorder(handler), group) as consumer:
+            consumers.append(consumer)
+            await begun.wait()
+
+    async def program():
+        task = asyncio.create_task(block())
+        await soon(lambda: consumers and consumers[0].state == "closing")
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0.05)
+            assert not task.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return consumers[0].state
+
+    assert asyncio.run(program()) == "closed"
+    assert client.brokers.query_offset(group, queue) == 1
 
 
 def test_a_run_ends_when_the_consumer_is_closed_elsewhere(make):

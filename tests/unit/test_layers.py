@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[2] / "orderly"
 
 # A part may import from parts with a lower rank, and from itself.
 RANK = {
+    "at_exit": 0,
     "awake": 0,
     "compiled": 0,
     "errors": 0,

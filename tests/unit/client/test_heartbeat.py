@@ -1,5 +1,6 @@
 import json
 import threading
+import time
 
 import pytest
 
@@ -234,6 +235,34 @@ def test_a_broker_that_refuses_to_let_go_is_logged(client, broker, join, caplog)
     client.heartbeat.heartbeat_now()
     client.heartbeat.unregister_consumer("g")
     assert "member.not_unregistered" in caplog.text
+
+
+@pytest.fixture
+def brokers_that_hang(cluster, new_broker):
+    """Ten that answer nothing any more once they are told to hang."""
+    brokers, hang = [new_broker() for _ in range(10)], threading.Event()
+    for number, broker in enumerate(brokers):
+        for code in (BEAT, LEAVE):
+            broker.on(code, lambda request: None if hang.is_set() else reply_to(request))
+        cluster.add(f"topic-{number}", **{f"broker-{number}": {0: broker.address}})
+    return brokers, hang
+
+
+def test_brokers_that_hang_are_waited_for_together(new_client, brokers_that_hang, join, caplog):
+    brokers, hang = brokers_that_hang
+    client = new_client(request_timeout=2.0)
+    for number in range(len(brokers)):
+        client.routes.get(f"topic-{number}")
+    join(client)
+    client.heartbeat.heartbeat_now()
+    hang.set()
+    began = time.monotonic()
+    client.heartbeat.heartbeat_now()
+    client.heartbeat.unregister_consumer("g")
+    assert time.monotonic() - began < 2.0 * len(brokers)
+    for broker in brokers:
+        assert [len(broker.requests(code)) for code in (BEAT, LEAVE)] == [2, 1]
+    assert caplog.text.count("member.not_unregistered") == len(brokers)
 
 
 def test_no_heartbeat_overtakes_the_end_of_a_membership(client, broker, join):
