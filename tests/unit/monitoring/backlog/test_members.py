@@ -369,6 +369,81 @@ def test_our_members_say_it_themselves(report, state):
     assert states_after(found)[0] is state
 
 
+# --- a queue that is to move while its handler runs -----------------------------------------------
+
+
+def leaving(why, seconds, **fields):
+    """A member of ours that gives Q0 up."""
+    member = ours(Q0, QueueReport(why=why, offset=6, seconds=seconds, **fields))
+    return replace(member, queues={Q0: replace(member.queues[Q0], dropped=True)})
+
+
+def looked_at(*readings):
+    """The rows and the group."""
+    status = group_after(*readings)
+    return tuple(status.rows()), status
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        leaving("LEAVING", 70.0),
+        leaving("LOCK_LOST", 70.0),
+        leaving("HUNG", 5.0),
+        java({Q0: {"dropped": True, "last_consume_time": AT - 70, "in_hand_count": 1,
+                   "in_hand_min": 4, "commit_offset": 4}}),
+    ],
+    ids=["leaving", "lock-lost", "hung", "java"],
+)  # fmt: skip
+def test_a_handler_that_does_not_return_blocks_a_queue_that_is_to_move(member):
+    newcomer = java({Q1: {}})
+    looks = [reading(AT + n * 30, running={"a": member, "b": newcomer}) for n in range(5)]
+    (held, other), status = looked_at(*looks)
+    assert (held.state, held.owner) == (QueueState.BLOCKED, "a"), "in the fifth look, too"
+    assert "a: a handler has run for " in held.cause
+    assert f"with offset {4 if member.properties.get('order') is None else 6}" in held.cause
+    assert other.owner == "b"
+    assert not status.findings
+    assert status.owner_changes == 0
+
+
+def test_a_newcomer_that_waits_for_such_a_queue_is_not_one_too_many():
+    (held, _), status = looked_at(
+        reading(running={"a": leaving("LEAVING", 9.0), "b": java({Q1: {}}), "c": java({})})
+    )
+    assert held.state is QueueState.OK, "a call that ends soon is no fault"
+    (finding,) = status.findings
+    assert "the former owner of 1 queue still runs a handler" in finding
+    assert status.idle == ("c",)
+
+
+def test_a_queue_that_is_to_move_is_nobodys_once_no_handler_runs():
+    found = states_after(
+        reading(running={"a": leaving("RELEASING", None), "b": java({Q1: {}})}),
+        reading(AT + 60, running={"a": leaving("RELEASING", None), "b": java({Q1: {}})}),
+    )
+    assert found[0] is QueueState.ORPHAN
+
+
+def test_the_new_owner_of_a_queue_counts_not_the_former_whose_handler_still_runs():
+    former = leaving("LOCK_LOST", 90.0)
+    (held, _), status = looked_at(reading(running={"a": former, "b": java({Q0: {}, Q1: {}})}))
+    assert (held.state, held.owner) == (QueueState.OK, "b")
+    assert not [text for text in status.findings if "claimed" in text], "a hand-over is no fault"
+
+
+def test_the_former_owner_of_a_queue_counts_while_the_new_one_has_no_lock_of_it():
+    refused = java({Q0: {"locked": False, "last_lock_time": 0.0}, Q1: {}})
+    (held, _), _ = looked_at(reading(running={"a": leaving("LEAVING", 90.0), "b": refused}))
+    assert (held.state, held.owner) == (QueueState.BLOCKED, "a")
+
+
+def test_a_message_that_failed_and_whose_queue_is_to_move_is_not_said_to_be_tried_again():
+    report = {"attempts": 5, "failing_for": 9.0, "fingerprint": "0123"}
+    found = states_after(reading(running={"a": leaving("LEAVING", 9.0, **report)}))
+    assert found[0] is QueueState.OK
+
+
 def test_a_head_that_was_tried_often_is_suspended_without_running_info():
     head = Head(4, "k", "", AT, AT, 0, 10, attempts=3)
     assert states_after(reading(connections=online("a"), heads={Q0: head}))[0] is (
