@@ -6,7 +6,15 @@ and only compared with each other where that clock and ours disagree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
@@ -14,7 +22,7 @@ from orderly.monitoring.backlog.history import RateEstimator
 from orderly.monitoring.backlog.reading import GroupReading, Head, QueueRecord
 from orderly.monitoring.texts import counted
 from orderly.namespace import is_retry_topic
-from orderly.protocol.heartbeat import ConsumeType, MessageModel
+from orderly.protocol.heartbeat import ConsumeType, MessageModel, Subscription
 from orderly.protocol.members import (
     QueueInfo,
     QueueReport,
@@ -260,6 +268,35 @@ def subscribed(reading: GroupReading) -> set[str] | None:
     return topics | set(connections.subscriptions)
 
 
+def subscribed_differently(
+    subscriptions: Mapping[str, Iterable[Subscription]],
+) -> dict[str, str]:
+    """The topics that members of one group subscribe to in different ways, with who does what.
+
+    Args:
+        subscriptions: by client id.
+    """
+    topics = {sub.topic for subs in subscriptions.values() for sub in subs}
+    ways: dict[str, dict[str, list[str]]] = {topic: {} for topic in sorted(topics)}
+    for client, subs in sorted(subscriptions.items()):
+        filters = {sub.topic: sub.filter_text for sub in subs}
+        for topic, found in ways.items():
+            found.setdefault(filters.get(topic, _NOT_SUBSCRIBED), []).append(client)
+    return {
+        topic: ", ".join(f"{way} ({some(clients)})" for way, clients in sorted(found.items()))
+        for topic, found in ways.items()
+        if len(found) > 1
+    }
+
+
+_NOT_SUBSCRIBED = "not subscribed"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first three."""
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
 def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
     """What is wrong with the group as a whole, in sentences.
 
@@ -267,14 +304,11 @@ def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
         reading: of the group.
         lonely: how many queues nobody has.
     """
-    wanted = {
-        frozenset((sub.topic, sub.expression) for sub in running.subscriptions)
-        for running in reading.running.values()
-    }
-    if len(wanted) > 1:
+    if mixed := mixed_of(reading):
         yield (
-            "its members subscribe to different topics or filters: each heartbeat overwrites the"
-            " others' and messages go astray; deploy one version everywhere"
+            "its members subscribe to different topics or filters"
+            f" ({'; '.join(f'{topic}: {ways}' for topic, ways in mixed.items())}): each heartbeat"
+            " overwrites the others' and messages go astray; deploy one version everywhere"
         )
     orders = {_order(running.properties) for running in reading.running.values()} - {""}
     if len(orders) > 1:
@@ -285,14 +319,20 @@ def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
         if len(keep) > 1 and sum(claim.info.locked for claim in keep) != 1:
             yield f"{queue} is claimed by {', '.join(claim.client for claim in keep)}"
     if idle := idle_of(reading):
-        some = ", ".join(idle[:3]) + (", …" if len(idle) > 3 else "")
         held_up = sum(owners_claim(claims).held_up for claims in claimed.values())
         why = "more than it can use"
         if lonely:
             why = f"{counted(lonely, 'queue')} without a member"
         elif held_up:
             why = f"the former owner of {counted(held_up, 'queue')} still runs a handler"
-        yield f"{counted(len(idle), 'member')} without a queue ({some}): {why}"
+        yield f"{counted(len(idle), 'member')} without a queue ({some(idle)}): {why}"
+
+
+def mixed_of(reading: GroupReading) -> dict[str, str]:
+    """`subscribed_differently`, of those members that were asked."""
+    return subscribed_differently(
+        {client: running.subscriptions for client, running in reading.running.items()}
+    )
 
 
 # --- what is known of a group beside its offsets, as the rules ask for it -------------------------
@@ -314,6 +354,8 @@ class GroupObservation:
         topics: subscribed to; None: not known.
         owners: client id by queue.
         orphans: queues that no member has, and since when that has been seen.
+        mixed: topics that members subscribe to in different ways, and how.
+        astray: queues of those topics that no member has, or is giving up.
         unlocked: why a queue's owner has no lock.
         unowned: of a group that takes locks, queues that no member has, or is giving up; every
             member said what it has.
@@ -334,6 +376,8 @@ class GroupObservation:
     topics: set[str] | None = None
     owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     orphans: Mapping[MessageQueue, float] = field(default_factory=dict)
+    mixed: Mapping[str, str] = field(default_factory=dict)
+    astray: Collection[MessageQueue] = ()
     unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
     unowned: Collection[MessageQueue] = ()
     blocked: Mapping[MessageQueue, QueueTrouble] = field(default_factory=dict)
@@ -446,13 +490,16 @@ class GroupMemory:
         signs.idle = idle_of(reading)
         nobodys = sum(not is_retry_topic(queue.topic) for queue in lonely)
         signs.findings = tuple(findings_of(reading, nobodys))
+        signs.mixed = mixed_of(reading)
+        without = frozenset(lonely) - given_up(reading)
+        signs.astray = frozenset(queue for queue in without if queue.topic in signs.mixed)
         owned = {queue: owners_claim(found) for queue, found in claims.items()}
         signs.owners = {queue: claim.client for queue, claim in owned.items()}
         self._count_changes(signs.owners, signs.topics)
         signs.orphans = self._seen_orphans(at, reading, lonely)
         if signs.order in ("key", "queue"):  # the others handle many messages of a queue at once
             signs.unlocked = self._seen_unlocked(reading.running_at, owned)
-            signs.unowned = frozenset(lonely) - given_up(reading)
+            signs.unowned = without
             signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
             signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
             signs.unpulled = {q: why for q, c in owned.items() if (why := unpulled(c)) is not None}
