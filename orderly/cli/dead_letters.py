@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orderly.cli.backlog.measuring import require_group
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.output import (
@@ -82,6 +83,8 @@ def list_letters(
 
     with settings.client() as client:
         letters = DeadLetters(client, group).list()
+        if not letters:
+            require_group(client, group)
     redact = redact_keys is not None
     if group_by is not None:
         rows = [_shown(letter, redact=redact) | {"messages": 1} for letter in letters]
@@ -200,6 +203,7 @@ def replay(
         dead = DeadLetters(client, group)
         letters = _chosen(dead.list(), ids)
         if not letters:
+            require_group(client, group)
             raise ConfigError(f"group {group} has no dead letters: nothing was sent")
         plan = dead.plan(letters, topic)
         if not (yes or _agreed(ctx, plan, group, form)):

@@ -173,9 +173,9 @@ class _Start:
                 found = {queue.topic for queue in self._client.admin.consume_stats(group)}
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
-            advice = "name topics with --topic to check the start of a consumer"
+            advice = "check the name, or name topics with --topic: no start could be checked"
             self._add(
-                f"group {group}", FindingState.ABSENT, ("no topic of the group is known"), advice
+                f"group {group}", FindingState.UNKNOWN, "no topic of the group is known", advice
             )
         return topics
 
