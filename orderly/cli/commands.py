@@ -109,7 +109,7 @@ CODES: Mapping[str, Mapping[int, str]] = {
         3: "no message with a key was read; or a broker failed and the others show nothing wrong",
     },
     "locks": {
-        0: "all queues are locked by one member each",
+        0: "all queues are locked by one member each, or nobody is online",
         1: "a queue is not locked, or several members claim it",
         3: "something is not known",
     },

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orderly.cli.backlog.measuring import require_group
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.output import (
@@ -34,6 +35,7 @@ from orderly.foreign_text import escaped
 from orderly.monitoring.texts import Cell, Column, ColumnKind, iso_time
 
 if TYPE_CHECKING:
+    from orderly.client import Client
     from orderly.monitoring.dead_letters import DeadLetter, Replayed, ReplayPlan
 
 LIST_SCHEMA = "orderly.dlq/v1"
@@ -86,15 +88,28 @@ def list_letters(
     redact = redact_keys is not None
     with settings.client() as client:
         dead = DeadLetters(client, group)
+        held = group_by is None and not form.for_rows
+        letters = _of_a_known_group(dead.list() if held else dead.each(), client, group)
         if group_by is not None:
-            rows = [_named(letter, redact=redact) | {"messages": 1} for letter in dead.each()]
+            rows = [_named(letter, redact=redact) | {"messages": 1} for letter in letters]
             total = len(rows)
             show_groups(rows, group_by, {"schema": GROUPS_SCHEMA, "group": group}, form, settings)
         else:
-            letters = dead.each() if form.for_rows else dead.list()
             total = _show_letters(group, letters, form, settings, redact=redact)
     if total == 0:
         say(f"group {group} has no dead letters")
+
+
+def _of_a_known_group(
+    letters: Iterable[DeadLetter], client: Client, group: str
+) -> Iterator[DeadLetter]:
+    """Only a group that somebody knows has no dead letters; a deleted one may have some."""
+    none = True
+    for letter in letters:
+        none = False
+        yield letter
+    if none:
+        require_group(client, group)
 
 
 def _shown(letter: DeadLetter, *, redact: bool) -> dict[str, Any]:
@@ -213,6 +228,7 @@ def replay(
         dead = DeadLetters(client, group)
         letters = _chosen(dead.list(), ids)
         if not letters:
+            require_group(client, group)
             raise ConfigError(f"group {group} has no dead letters: nothing was sent")
         plan = dead.plan(letters, topic)
         if not (yes or _agreed(ctx, plan, group, form)):

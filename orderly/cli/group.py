@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orderly.cli.backlog.measuring import require_groups
 from orderly.cli.command import Group
 from orderly.cli.commands import NOT_MEASURED
 from orderly.cli.options import answers_option
@@ -68,7 +69,10 @@ def list_groups(
     settings = settings_of(ctx)
     selection = names.selection(settings, system=everything)
     with settings.client(timeout) as client:
+        for topic in selection.named_topics:
+            client.routes.get(topic)  # or the topic does not exist
         snapshot = _look(client, selection, timeout)
+    require_groups(snapshot, selection)
     found = [each for each in snapshot.groups.values() if each.topics or not selection.topics]
     listed = [_listed(each) for each in found]
     rows = [_row(each) for each in listed]

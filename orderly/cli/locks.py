@@ -15,7 +15,7 @@ from orderly.cli.settings import CommonOptions, common_options, settings_of
 from orderly.cli.terminal import printable, say, say_unread, tell
 from orderly.errors import ConfigError, OrderlyError
 from orderly.monitoring.backlog.reading import Scan
-from orderly.monitoring.locks import JudgedLock, LockReport, lock_report
+from orderly.monitoring.locks import LEFT, JudgedLock, LockReport, lock_report
 from orderly.monitoring.texts import Column, ColumnKind, iso_time
 
 SCHEMA = "orderly.locks/v1"
@@ -160,6 +160,8 @@ def _notes(report: LockReport) -> list[str]:
         notes.append("members: not known")
     else:
         notes.append(f"members: {len(report.members)} online")
+    if report.members == () and report.locks and report.takes_locks is not False:
+        notes.append(f"nobody is online; {LEFT}")
     if report.idle:
         notes.append(f"without a queue: {_names(report.idle)}")
     if report.silent:

@@ -14,8 +14,8 @@ import click
 from orderly.cli.command import LazyGroup, write_commands
 from orderly.cli.commands import COMMANDS, GENERAL, NOT_MEASURED, TASKS
 from orderly.cli.settings import CommonOptions, common_options
-from orderly.cli.terminal import configure_logs, discard_stdout, in_our_voice, printable
-from orderly.errors import EmbeddedBrokerError, OrderlyError
+from orderly.cli.terminal import configure_logs, discard_stdout, failure_text, printable
+from orderly.errors import EmbeddedBrokerError
 
 _NO_COMMAND = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 raises none
 
@@ -121,7 +121,7 @@ def run(args: Sequence[str]) -> int:
         if settings.debug:
             for line in traceback.format_exc().splitlines():
                 click.echo(printable(line), err=True)
-        text = _failure_text(error, debug=settings.debug)
+        text = failure_text(error, debug=settings.debug)
         # The logs of servers of our own have lines; any other text could forge some.
         lines = text.splitlines() if isinstance(error, EmbeddedBrokerError) else [text]
         click.echo("error: " + "\n".join(map(printable, lines)), err=True)
@@ -136,32 +136,3 @@ def _give_up_what_cannot_be_written() -> None:
         sys.stdout.flush()
     except OSError:
         discard_stdout()
-
-
-def _failure_text(error: BaseException, *, debug: bool) -> str:
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        hint = f" (see: {context.command_path} --help)" if context else ""
-        return (_meant(error) or in_our_voice(error.format_message())) + hint
-    if isinstance(error, click.Abort | KeyboardInterrupt):
-        return "interrupted"
-    if isinstance(error, OrderlyError):
-        return str(error)
-    if isinstance(error, OSError) and error.errno is not None:  # a full disk, a folder that is gone
-        what = in_our_voice(error.strerror or str(error))
-        return f"{error.filename}: {what}" if error.filename else what
-    hint = "" if debug else "; --debug shows where"
-    return f"unexpected {type(error).__name__}: {error} (this is a bug{hint})"
-
-
-def _meant(error: click.ClickException) -> str:
-    """What to say of -g or -t where the command is about that group or topic, which comes first."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return ""
-    command, option = error.ctx.command_path, error.option_name
-    for param in error.ctx.command.params:
-        name = param.name or "?"
-        if isinstance(param, click.Argument) and option in (f"-{name[0]}", f"--{name}"):
-            usage = f"{command} {param.metavar or name.upper()}"
-            return f"no such option {option!r}: it comes first, as in {usage}"
-    return ""

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 import click
 
+from orderly.errors import OrderlyError
 from orderly.foreign_text import escaped
 from orderly.log import for_people, is_terminal
 from orderly.model import ReceivedMessage, UndecodableMessage
@@ -242,3 +243,41 @@ class ProgressLine:
         if now - self._printed_at >= _EVERY:
             self._printed_at = now
             click.echo(f"{count}{self._of} {self._what}", err=True)
+
+
+# --- what a command that failed says --------------------------------------------------------------
+
+
+def failure_text(error: BaseException, *, debug: bool) -> str:
+    """What a command that failed says.
+
+    Args:
+        error: that ended it.
+        debug: whether its traceback is shown.
+    """
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        hint = f" (see: {context.command_path} --help)" if context else ""
+        return (_meant(error) or in_our_voice(error.format_message())) + hint
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OrderlyError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno is not None:  # a full disk, a folder that is gone
+        what = in_our_voice(error.strerror or str(error))
+        return f"{error.filename}: {what}" if error.filename else what
+    hint = "" if debug else "; --debug shows where"
+    return f"unexpected {type(error).__name__}: {error} (this is a bug{hint})"
+
+
+def _meant(error: click.ClickException) -> str:
+    """What to say of -g or -t where the command is about that group or topic, which comes first."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    command, option = error.ctx.command_path, error.option_name
+    for param in error.ctx.command.params:
+        name = param.name or "?"
+        if isinstance(param, click.Argument) and option in (f"-{name[0]}", f"--{name}"):
+            usage = f"{command} {param.metavar or name.upper()}"
+            return f"no such option {option!r}: it comes first, as in {usage}"
+    return ""

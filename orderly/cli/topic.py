@@ -368,7 +368,13 @@ def list_topics(ctx: click.Context, *, names: Names, everything: bool, form: For
     settings = settings_of(ctx)
     selection = names.selection(settings, system=everything)
     with settings.client() as client:
-        found = sorted(filter(selection.topic, settings.own(client.admin.topics())))
+        known = settings.own(client.admin.topics())
+        for name in selection.named_topics:
+            if name not in known:
+                raise ConfigError(
+                    f"there is no topic {name}: check the name (`orderly topic list` shows all)"
+                )
+        found = sorted(filter(selection.topic, known))
         if not everything:
             info = client.admin.cluster()
             own = {*info.brokers, *info.clusters}  # a topic each, to be found by

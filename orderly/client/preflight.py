@@ -21,7 +21,7 @@ from orderly.model import TopicRoute
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import Language
 from orderly.protocol.groups import GroupConfig
-from orderly.protocol.heartbeat import ALL_TAGS, BY_TAG, ConsumeType, MessageModel, Subscription
+from orderly.protocol.heartbeat import BY_TAG, ConsumeType, MessageModel, Subscription
 from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections
 from orderly.protocol.topics import MessageType
 
@@ -284,11 +284,7 @@ def subscription_differences(
 
 
 def _shown(subscription: Subscription | None) -> str:
-    if subscription is None:
-        return "not subscribed"
-    if subscription.expression_type != BY_TAG:
-        return f"{subscription.expression_type} {subscription.expression!r}"
-    return repr(" || ".join(sorted(subscription.tags)) or ALL_TAGS)
+    return "not subscribed" if subscription is None else subscription.filter_text
 
 
 # As Java's, Go's and Python's gRPC clients make them: host@process@number@nanoseconds (base 36).

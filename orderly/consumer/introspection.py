@@ -25,7 +25,7 @@ from orderly.foreign_text import hidden
 from orderly.log import key_text
 from orderly.model import MessageQueue
 from orderly.namespace import is_retry_topic
-from orderly.ordering.explain import Explanation, Why, explain
+from orderly.ordering.explain import Explanation, Why, explain, key_of
 from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
 from orderly.ordering.lane import Lane
 from orderly.ordering.owned_queue import Limit, OwnedQueue
@@ -397,7 +397,7 @@ def held_queues(session: Session) -> tuple[MessageQueue, ...]:
 
 
 _LONG = 1.0  # seconds; a handler that runs for less is not reported
-_RUNNING = frozenset({Why.HANDLING, Why.HUNG})
+_RUNNING = frozenset({Why.HANDLING, Why.HUNG, Why.LEAVING})
 _WELL = frozenset(
     {
         Why.EMPTY,
@@ -436,19 +436,23 @@ def without_key(report: QueueReport) -> QueueReport:
 def _report(held: HeldQueue, hung: Hung, now: float) -> QueueReport:
     owned = held.owned
     with held.lock:
-        explained, lane = explain(owned, now), owned.messages.lowest_lane
-        why, seconds = _of_head(explained, lane, now)
+        explained = explain(owned, now)
+        leaving = explained.why is Why.LEAVING
+        lane = owned.messages.longest_running if leaving else owned.messages.lowest_lane
+        why, seconds = _of_lane(explained, lane, now)
         untried = lane is None or lane.since is None
-    key = explained.key if owned.by_key else None
-    if why is Why.HANDLING and (held.queue, key) in hung:
+        shown = None if lane is None else key_of(owned, lane)
+        offset = lane.low if leaving and lane is not None else explained.offset
+        attempts = 0 if lane is None else lane.attempts + 1 - untried
+    key = shown if owned.by_key else None
+    if why in _RUNNING and (held.queue, key) in hung:
         why = Why.HUNG
-    offset = explained.offset
     failing = None if offset is None else held.failures.of(key, offset)
     return QueueReport(
         why=why.name,
         offset=offset,
-        key=key_text(explained.key),
-        attempts=0 if explained.attempt is None else explained.attempt - untried,
+        key=key_text(shown),
+        attempts=attempts,
         failing_for=None if failing is None else now - failing.since,
         fingerprint=None if failing is None else failing.fingerprint.digest,
         reason=_reason(explained, why) if failing is None else failing.fingerprint.text,
@@ -468,8 +472,8 @@ def _reason(explained: Explanation, why: Why) -> str | None:
     return texts.get(why)
 
 
-def _of_head(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why, float | None]:
-    """Why the first unfinished message is where it is; by key, others may well be handled."""
+def _of_lane(explained: Explanation, lane: Lane | None, now: float) -> tuple[Why, float | None]:
+    """Why the lane's first message is where it is; by key, others may well be handled."""
     if lane is None or explained.why in _NOT_IN_WORK:
         return explained.why, explained.seconds
     if lane.since is not None:

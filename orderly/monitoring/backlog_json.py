@@ -104,6 +104,7 @@ def group_fields(group: GroupStatus) -> Fields:
     return {
         "group": group.group,
         "state": str(group.sums.state),
+        "state_verdict": group.sums.state_verdict.name,
         "verdict": group.sums.verdict.name,
         "cause": cause_of(group),
         "model": group.model or None,
@@ -140,6 +141,7 @@ def topic_fields(topic: TopicStatus) -> Fields:
     return {
         "topic": topic.topic,
         "state": str(topic.sums.state),
+        "state_verdict": topic.sums.state_verdict.name,
         "verdict": topic.sums.verdict.name,
         "totals": sums_fields(topic.sums),
         "skew": None if topic.skew is None else _skew(topic.skew),
@@ -172,6 +174,7 @@ def queue_fields(row: QueueStatus) -> Fields:
         "broker": row.queue.broker_name,
         "queue": row.queue.queue_id,
         "state": str(row.state),
+        "state_verdict": row.state_verdict.name,
         "verdict": row.verdict.name,
         "cause": row.cause,
         "advice": advice(row) if is_bad(row) else "",
@@ -188,6 +191,7 @@ def queue_fields(row: QueueStatus) -> Fields:
         "retention_eta_seconds": finite(row.retention_eta),
         "owner": row.owner,
         "parked": _parked(row),
+        "parked_keys": row.parked_keys,
         "parked_messages": row.parked_messages,
         "parked_age_seconds": row.parked_age,
         "head": None if row.head is None else _head(row.head),

@@ -108,7 +108,8 @@ class JudgedLock:
         why: the same in words; "" if nothing is wrong.
         free_within: seconds until the broker frees the lock, at the latest, unless it is renewed:
             by a client that nobody can ask, as a closed consumer whose handler still runs. None:
-            it is renewed as it should be, or its owner gives it back.
+            it is renewed as it should be, or its owner gives it back. Where nobody is online
+            nothing is wrong, and yet who died a moment ago can have left its lock.
     """
 
     lock: ReportedLock
@@ -179,6 +180,8 @@ def _judged(lock: ReportedLock, reading: GroupReading, takes_locks: bool | None)
     if lock.locked is None:
         why = f"a member that can have it did not answer; if that died: {_free(BROKER_LEASE)}"
         return JudgedLock(lock, Verdict.UNKNOWN, why, within)
+    if lock.owner is None and reading.connections is None:  # nobody is online, nobody waits for it
+        return JudgedLock(lock, Verdict.OK, "", within)
     why = _trouble(lock, reading)
     verdict = Verdict.WARNING if why else Verdict.OK
     return JudgedLock(lock, verdict, why, within if why else None)
@@ -196,7 +199,7 @@ def _free(within: float) -> str:
     return f"free within {within:.0f} s"
 
 
-_LEFT = (
+LEFT = (
     "a member that left or died can still hold its lock:"
     f" {_free(BROKER_LEASE)}, or when its running handler ends"
 )
@@ -220,8 +223,7 @@ def _trouble(lock: ReportedLock, reading: GroupReading) -> str:
 
 def _nobody(lock: ReportedLock, reading: GroupReading) -> str:
     connections = reading.connections
-    if connections is None:
-        return f"nobody is online; {_LEFT}"
+    assert connections is not None, "where nobody is online nothing is wrong"
     if connections.subscriptions and lock.queue.topic not in connections.subscriptions:
         return ""  # offsets of a topic that is no longer consumed
-    return f"no member claims it: it is allocated to no member, or {_LEFT}"
+    return f"no member claims it: it is allocated to no member, or {LEFT}"

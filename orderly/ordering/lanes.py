@@ -143,7 +143,13 @@ class Lanes:
     @property
     def handling_since(self) -> float | None:
         """When the oldest batch in work was taken that is no errand (seconds), or None."""
-        return next((lane.since for lane in self._running if not self.on_errand(lane)), None)
+        lane = self.longest_running
+        return None if lane is None else lane.since
+
+    @property
+    def longest_running(self) -> Lane | None:
+        """The lane of which that batch is."""
+        return next((lane for lane in self._running if not self.on_errand(lane)), None)
 
     def on_errand(self, lane: Lane) -> bool:
         """True while an errand has the lane's turn: no handler runs."""

@@ -138,6 +138,13 @@ class Subscription:
             )
         return cls(topic, expression, tags, frozenset(map(java_string_hash, tags)), version)
 
+    @property
+    def filter_text(self) -> str:
+        """Its filter for people; the same for the same tags in any order."""
+        if self.expression_type != BY_TAG:
+            return f"{self.expression_type} {self.expression!r}"
+        return repr(" || ".join(sorted(self.tags)) or self.expression or ALL_TAGS)
+
     def matches(self, tag: str | None) -> bool:
         """Whether a message with this tag is wanted; the broker only compares hashes."""
         return not self.tags or tag in self.tags

@@ -116,9 +116,9 @@ def _facts(snapshot: Snapshot, totals: Sums) -> list[Fact]:
     dead = (group.dead for group in snapshot.groups.values())
     dead_letters = total(None if it is None else it.messages for it in dead)
     return [
-        Fact("behind", count(totals.backlog), f"messages{unknown}"),
-        Fact("oldest", duration(totals.head_age), "age of the oldest waiting message"),
-        Fact("worked off in", worked_off(totals), "the slowest queue"),
+        Fact("backlog", count(totals.backlog), f"messages{unknown}"),
+        Fact("age", duration(totals.head_age), "of the oldest waiting message"),
+        Fact("ETA", worked_off(totals), "no backlog then, in the slowest queue"),
         Fact("parked", count(totals.parked_keys), f"keys{messages}"),
         Fact("dead letters", count(dead_letters), "messages"),
         Fact("lost", count(totals.lost), "deleted before they were consumed"),
@@ -195,11 +195,11 @@ def _named(group: _Judged) -> str:
 
 
 _GROUP_COLUMNS = (
-    Column("Group"), Column("State"), Column("Behind", ColumnKind.COUNT),
-    Column("Oldest", ColumnKind.SECONDS), Column("In/s", ColumnKind.RATE),
-    Column("Out/s", ColumnKind.RATE), Column("Worked off in", ColumnKind.SECONDS),
-    Column("Deleted in", ColumnKind.SECONDS), Column("Members", ColumnKind.COUNT),
-    Column("Parked keys", ColumnKind.COUNT), Column("Dead", ColumnKind.COUNT),
+    Column("Group"), Column("State"), Column("Backlog", ColumnKind.COUNT),
+    Column("Age", ColumnKind.SECONDS), Column("In/s", ColumnKind.RATE),
+    Column("Out/s", ColumnKind.RATE), Column("ETA", ColumnKind.SECONDS),
+    Column("Retention", ColumnKind.SECONDS), Column("Members", ColumnKind.COUNT),
+    Column("Parked", ColumnKind.COUNT), Column("Dead", ColumnKind.COUNT),
 )  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def _group(group: _Judged) -> Sequence[Cell | StateCell]:
     or_more = sums.unknown and sums.backlog is not None
     return (
         status.group,
-        StateCell(group.verdict, str(sums.state), _meaning(sums)),
+        _state(group),
         f"{count(sums.backlog)} or more" if or_more else sums.backlog,
         sums.head_age,
         sums.in_rate,
@@ -228,11 +228,17 @@ def _group(group: _Judged) -> Sequence[Cell | StateCell]:
     )
 
 
-def _meaning(sums: Sums) -> str:
+def _state(group: _Judged) -> StateCell:
+    """Its state in the state's own colour; beside it what else is worth a warning."""
+    sums, dead = group.sums, group.status.dead
+    beside = [f"PARKED {plural(sums.parked_keys, 'key')}"] if sums.parked_keys else []
+    if dead is not None and dead.messages:
+        beside.append(f"DEAD {plural(dead.messages, 'message')}")
+    meaning = MEANINGS[sums.state]
     if sums.state is QueueState.OK:
-        text = "consuming, but behind" if sums.backlog else "no backlog"
-        return f"{text}; keys are parked" if sums.parked_keys else text
-    return MEANINGS[sums.state]
+        meaning = "consuming, but behind" if sums.backlog else "no backlog"
+    verdict = sums.state_verdict if beside else group.verdict
+    return StateCell(verdict, str(sums.state), meaning, beside)
 
 
 def _rest(groups: Sequence[_Judged]) -> str:
@@ -341,8 +347,8 @@ def _drain(behind: Sequence[TopicStatus], top: int) -> Plot:
     known = (it for it in behind if it.sums.drain_eta is not None and not _keeps_up(it.sums))
     shown, more = first(known, top, lambda it: (-(it.sums.drain_eta or 0), _furthest(it)))
     svg = bars("drain", [_drain_bar(topic) for topic in shown]) if shown else ""
-    about = "at the rate of the samples; logarithmic; hatched: never"
-    return Plot("Worked off in", svg, left_out(more, "topic") if shown else _NO_DRAIN, about)
+    about = "time until no backlog is left, at the rate of the samples; logarithmic; hatched: never"
+    return Plot("ETA", svg, left_out(more, "topic") if shown else _NO_DRAIN, about)
 
 
 def _drain_bar(topic: TopicStatus) -> Bar:
@@ -441,7 +447,9 @@ def _heads(behind: Sequence[TopicStatus], at: float, top: int) -> Section | None
 
 
 def _head(row: QueueStatus, at: float) -> Sequence[Cell | StateCell]:
-    state, age = StateCell(row.verdict, str(row.state)), waits(row, at)
+    beside = [f"PARKED {plural(row.parked_keys, 'key')}"] if row.parked_keys else []
+    state = StateCell(row.state_verdict, str(row.state), beside=beside)
+    age = waits(row, at)
     if row.head is None:
         return (str(row.queue), row.group, state, age, row.committed, None, None, None)
     head = row.head

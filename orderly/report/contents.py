@@ -11,11 +11,15 @@ from orderly.monitoring.texts import Cell, Column
 
 @dataclass(frozen=True, slots=True)
 class StateCell:
-    """A word in the colour of its verdict, and what it means; "" is the verdict's name."""
+    """A word in the colour of its verdict, and what it means; "" is the verdict's name.
+
+    What is worth a warning beside a state has words of its own (`beside`).
+    """
 
     verdict: Verdict
     word: str = ""
     meaning: str = ""
+    beside: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

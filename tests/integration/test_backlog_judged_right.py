@@ -93,6 +93,62 @@ def test_never_committed_is_not_known_and_not_the_whole_history(surveyed, send, 
     assert (code, "never committed" in line) == (3, True)
 
 
+def test_messages_in_a_queue_that_is_not_readable_are_an_orphans(
+    surveyed, send, consume, client, check, orderly
+):
+    """Queues to write and not to read are never committed; what is sent there waits for nobody."""
+    consume()
+    set_topic(client, surveyed.topic, read=2, write=4)
+    eventually(lambda: len(client.routes.get_anew(surveyed.topic).write_queues()) == 4)
+    eventually(lambda: surveyed.rows()[0].committed is not None)
+    for number in range(4):
+        send(number, 3)
+    eventually(lambda: [row.backlog for row in surveyed.rows()] == [0, 0, 3, 3])
+    assert [row.state.name for row in surveyed.rows()] == ["OK", "OK", "ORPHAN", "ORPHAN"]
+    code, line = check()
+    assert (code, "ORPHAN 2 queues" in line, "'backlog'=6;" in line) == (2, True, True), line
+    told = orderly("backlog", "explain", surveyed.group)[1]
+    assert "othing waits" not in told
+    assert "6 messages wait in 2 queues" in told
+
+
+def test_members_with_different_topics_leave_queues_to_nobody_and_one_look_says_so(
+    surveyed, send, consume, orderly_topic, orderly, check
+):
+    other = orderly_topic(queues=2)
+    consume()
+    eventually(lambda: surveyed.rows()[0].committed is not None and surveyed.rows()[1].owner)
+    second = consume(topic=other)
+    eventually(lambda: len(surveyed.status().members or ()) == 2)
+    eventually(lambda: len([row for row in surveyed.rows() if row.owner]) == 1, within=20)
+    for number in range(2):
+        send(number, 3)
+    eventually(lambda: sorted(row.backlog for row in surveyed.rows()) == [0, 3], within=20)
+    worst = eventually(
+        lambda: next((row for row in surveyed.rows() if row.state.name == "ORPHAN"), None),
+        within=20,
+    )
+    assert (worst.backlog, worst.owner) == (3, None)
+    assert f"not subscribed ({second.client_id})" in worst.cause
+    code, line = check()
+    assert (code, "ORPHAN" in line, "MIXED" in line) == (2, True, True), line
+    doctor, told, _ = orderly("doctor", surveyed.group)
+    assert (doctor, f"subscribe differently to {surveyed.topic}" in told) == (1, True), told
+
+
+def test_members_with_different_tags_pass_messages_over_and_are_told(
+    surveyed, consume, orderly, check
+):
+    one, two = consume(tags="a"), consume(tags="b")
+    eventually(lambda: len([row for row in surveyed.rows() if row.owner]) == 2, within=20)
+    first, second = surveyed.rows()
+    assert (first.state.name, second.state.name) == ("MIXED", "MIXED")
+    assert f"'a' ({one.client_id}), 'b' ({two.client_id})" in first.cause
+    assert check()[0] == 1
+    doctor, told, _ = orderly("doctor", surveyed.group)
+    assert (doctor, f"subscribe differently to {surveyed.topic}" in told) == (1, True), told
+
+
 def test_an_offset_beyond_the_end_is_ahead_and_counts_for_nothing(surveyed, send, check):
     send(0, 2)
     send(1, 3)

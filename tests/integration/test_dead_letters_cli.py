@@ -42,7 +42,8 @@ def listed(orderly, group):
     return json.loads(out)["dead_letters"]
 
 
-def test_a_group_without_dead_letters_says_so(orderly, group):
+def test_a_group_without_dead_letters_says_so(orderly, client, group):
+    client.groups.group_config(group, "broker-a")  # makes the group
     code, _, err = orderly("dlq", "list", group)
     assert code == 0
     assert f"group {group} has no dead letters" in err

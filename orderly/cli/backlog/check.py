@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -11,12 +12,21 @@ import click
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.verdict_line import verdict_line
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, show
+from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, show, written
 from orderly.cli.selection import Names, groups_options
 from orderly.cli.settings import common_options, settings_of
+from orderly.cli.terminal import discard_stdout, failure_text, printable
+from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
-from orderly.monitoring.backlog.thresholds import MEASURES, Judgement, Measure, Thresholds, judge
+from orderly.monitoring.backlog.thresholds import (
+    MEASURES,
+    Judgement,
+    Measure,
+    NotOkReason,
+    Thresholds,
+    judge,
+)
 from orderly.monitoring.backlog_json import finite
 from orderly.monitoring.texts import Column, ColumnKind, iso_time
 
@@ -71,6 +81,55 @@ def thresholds_of(limits: dict[str, str | None]) -> Thresholds:
     )
 
 
+# --- where nothing could be measured --------------------------------------------------------------
+
+
+class PluginCommand(OrderlyCommand):
+    """A command that prints its verdict on stdout even if it fails: who watches reads no stderr."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the words; a mistake in them is a verdict, too."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except (click.ClickException, OrderlyError) as error:
+            _say_unknown(error, "nagios")
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it."""
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, BrokenPipeError):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            _say_unknown(error, ctx.params["output"])
+            raise
+
+
+def _say_unknown(error: BaseException, output: str) -> None:
+    """Print why there is no verdict, in the format that was asked for; CSV has no place for it."""
+    text = printable(failure_text(error, debug=False))
+    judgement = Judgement(Verdict.UNKNOWN, (NotOkReason(Verdict.UNKNOWN, "", text),), ())
+    nothing = Snapshot(time.time(), 0.0, 0.0, "", {}, {})
+    answer = _answer(nothing, judgement)
+    line = verdict_line(judgement, ())
+    if output in ("json", "yaml"):
+        line = written(answer, Format(output), color=False)
+    elif output == "prometheus":
+        line = f"# {line}"
+    if output != "csv":
+        try:
+            click.echo(line)
+        except BrokenPipeError:
+            discard_stdout()
+
+
 EXAMPLES = """\b
 Examples:
   orderly backlog check shipping --warn 1000 --crit 10000 --crit-age 15m
@@ -79,7 +138,7 @@ Examples:
 """
 
 
-@click.command(cls=OrderlyCommand, epilog=EXAMPLES)
+@click.command(cls=PluginCommand, epilog=EXAMPLES)
 @groups_options(required=True)
 @threshold_options
 @click.option(
@@ -87,7 +146,12 @@ Examples:
     type=click.Choice(["warning", "critical"]),
     help="For CI: exit 1 if the verdict is this or worse, else 0. UNKNOWN stays 3.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; only set the exit code.")
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Print no verdict, only set the exit code; say why if nothing could be measured.",
+)
 @pace_options
 @format_options(*OF_BACKLOGS, default="nagios")
 @common_options
@@ -104,6 +168,8 @@ def check(
     **limits: str | None,
 ) -> int:
     """Judge GROUP... (names or globs) in one line, for cron, Nagios, CI or a probe.
+
+    The line is always printed: `ORDERLY UNKNOWN - …` if nothing could be measured.
 
     CRITICAL wins over UNKNOWN, and UNKNOWN over WARNING. By default, parked keys and dead letters
     are a WARNING and lost messages are CRITICAL; the range `~:` turns such a default off.

@@ -98,7 +98,7 @@ def _backlog(sums: Sums, style: Style) -> str:
     if sums.head_age:
         text += f"; the oldest {duration(sums.head_age)} old"
     if sums.drain_eta:
-        text += f"; worked off: {_in(sums.drain_eta)}"
+        text += f"; ETA {duration(sums.drain_eta)}"
     if sums.backlog and sums.retention_eta is not None:
         text += f"; deleted by the broker: {_in(sums.retention_eta)}"
     return text

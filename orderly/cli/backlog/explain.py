@@ -74,7 +74,11 @@ def _behind(group: GroupStatus) -> str:
         return "how far it is behind is not known"
     parked = f"{_messages(sums.parked_messages)} parked" if sums.parked_messages else ""
     if not sums.backlog:
-        return f"nothing waits but {parked}" if parked else "nothing waits"
+        text = f"nothing waits but {parked}" if parked else "nothing waits"
+        if not sums.unknown:
+            return text
+        measured, queues = sums.queues - sums.unknown, queues_text(sums.queues)
+        return f"{text} in {measured} of {queues}; the others could not be measured"
     behind = [row for row in group.rows() if row.backlog]
     text = _waits(sums.backlog, behind) + (f" and {parked}" if parked else "")
     if sums.head_age:

@@ -111,7 +111,7 @@ ORDERS: dict[str, tuple[Measure, bool]] = {
     "in": (lambda line: line.figures.in_rate, True),
     "out": (lambda line: line.figures.out_rate, True),
     "lost": (lambda line: line.figures.lost, True),
-    "parked": (lambda line: line.figures.parked_messages, True),
+    "parked": (lambda line: line.figures.parked_keys, True),
     "dead": (_dead, True),
 }
 """By name, what is compared, and whether the largest is first. What is not known is last."""
@@ -249,7 +249,7 @@ FIELDS = (
     Field(Column("backlog", ColumnKind.COUNT), _ALL, _figure("backlog")),
     Field(Column("age", ColumnKind.SECONDS), _ALL, _figure("head_age")),
     Field(Column("eta", ColumnKind.SECONDS), _ALL, _figure("drain_eta")),
-    Field(Column("parked", ColumnKind.COUNT), _ALL, _figure("parked_messages")),
+    Field(Column("parked", ColumnKind.COUNT), _ALL, _figure("parked_keys")),
     Field(Column("dead", ColumnKind.COUNT), _SUMS, _dead_letters),
     Field(Column("queues", ColumnKind.COUNT), _SUMS, _figure("queues")),
     Field(Column("unknown", ColumnKind.COUNT, wide=True), _SUMS, _figure("unknown")),
@@ -258,6 +258,7 @@ FIELDS = (
     Field(Column("out/s", ColumnKind.RATE, wide=True), _ALL, _figure("out_rate")),
     Field(Column("retention", ColumnKind.SECONDS, wide=True), _ALL, _figure("retention_eta")),
     Field(Column("lost", ColumnKind.COUNT, wide=True), _ALL, _figure("lost")),
+    Field(Column("parked messages", ColumnKind.COUNT, wide=True), _ALL, _figure("parked_messages")),
     Field(Column("parked age", ColumnKind.SECONDS, wide=True), _ALL, _figure("parked_age")),
     Field(Column("dead age", ColumnKind.SECONDS, wide=True), _SUMS, lambda line: line.dead_age),
     Field(Column("skew", ColumnKind.RATIO, wide=True), (Level.TOPIC,), _skew),

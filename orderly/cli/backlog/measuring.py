@@ -17,6 +17,7 @@ from orderly.errors import ConfigError, OrderlyError, RequestTimeout
 from orderly.monitoring.backlog.thresholds import NO_THRESHOLDS, Thresholds
 
 if TYPE_CHECKING:
+    from orderly.client import Client
     from orderly.monitoring.backlog.evaluate import Backlog
     from orderly.monitoring.backlog.snapshot import Snapshot
     from orderly.monitoring.collecting.selection import Selection
@@ -117,23 +118,50 @@ def require_measured(snapshot: Snapshot, selection: Selection) -> None:
         OrderlyError: no broker answered, or a group or topic that was named is not known.
     """
     errors = [broker.error for broker in snapshot.brokers.values() if broker.error]
-    groups = snapshot.groups
-    measured = any(group.sums.backlog is not None for group in groups.values())
+    measured = any(group.sums.backlog is not None for group in snapshot.groups.values())
     if errors and len(errors) == len(snapshot.brokers) and not measured:
         raise OrderlyError(f"nothing could be measured: {errors[0]}")
-    unread = f" (but {errors[0]})" if errors else ""
-    for name in selection.named_groups:
-        if name not in groups:
-            raise ConfigError(
-                f"there is no group {name}: check the name (`orderly backlog` shows all groups), or"
-                f" start its consumer{unread}"
-            )
+    require_groups(snapshot, selection)
     for name in selection.named_topics:
-        if groups and not any(name in group.topics for group in groups.values()):
+        if not any(name in group.topics for group in snapshot.groups.values()):
             raise ConfigError(
                 f"no such group reads a topic {name}: check the name (`orderly topic list` shows"
-                f" all topics){unread}"
+                f" all topics){_unread(snapshot)}"
             )
+
+
+def require_groups(snapshot: Snapshot, selection: Selection) -> None:
+    """See that the groups that were named are there.
+
+    Raises:
+        ConfigError: one is not known.
+    """
+    for name in selection.named_groups:
+        if name not in snapshot.groups:
+            raise ConfigError(
+                f"there is no group {name}: check the name (`orderly backlog` shows all groups), or"
+                f" start its consumer{_unread(snapshot)}"
+            )
+
+
+def _unread(snapshot: Snapshot) -> str:
+    error = next((broker.error for broker in snapshot.brokers.values() if broker.error), None)
+    return "" if error is None else f" (but {error})"
+
+
+def require_group(client: Client, group: str) -> None:
+    """See that somebody knows a group: a broker, a member, or an offset of it. Blocks.
+
+    Raises:
+        OrderlyError: nobody does, or no broker answered.
+    """
+    from orderly.monitoring.collecting.selection import Selection  # noqa: PLC0415  `--help` is quick
+    from orderly.monitoring.collecting.survey import survey  # noqa: PLC0415
+
+    selection = Selection((group,))
+    snapshot = survey(client, selection)
+    if group not in snapshot.groups:
+        require_measured(snapshot, selection)
 
 
 def _within(pace: Pace, ask: Callable[[], Snapshot]) -> Snapshot:

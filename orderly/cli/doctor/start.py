@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Literal
@@ -23,6 +24,7 @@ from orderly.client.preflight import (
     NotReported,
     StartRefused,
     SubscriptionsDiffer,
+    speaks_grpc,
 )
 from orderly.client.state_topics import NotThere, StateTopics
 from orderly.config import ConsumerConfig, check_group
@@ -38,6 +40,7 @@ from orderly.errors import (
 from orderly.foreign_text import shell_word
 from orderly.log import get_logger
 from orderly.model import BrokerData, MessageQueue, Permission, TopicRoute
+from orderly.monitoring.backlog.members import subscribed_differently
 from orderly.monitoring.texts import counted
 from orderly.namespace import is_retry_topic
 from orderly.protocol.codes import Language, RequestCode
@@ -46,6 +49,7 @@ from orderly.protocol.groups import GroupConfig, decode_group_configs
 from orderly.protocol.heartbeat import BY_SQL, MessageModel, Subscription
 from orderly.protocol.statistics import ConsumerConnections
 
+_PATIENCE = 10.0  # seconds for all members together; a broker waits as long for one that hangs
 _REFUSED = "a consumer's start is refused"
 _NOT_ASKED = "it could not be asked"
 _BEHIND_PROXY = "a proxy shows no settings"
@@ -75,6 +79,7 @@ class _Start:
         self._client = client
         self._wanted = wanted
         self._masters: dict[str, BrokerData] = {}
+        self._subscriptions: dict[str, tuple[Subscription, ...]] = {}
         self.findings: list[DoctorFinding] = []
         self.routes: dict[str, TopicRoute] = {}
 
@@ -132,20 +137,45 @@ class _Start:
             members = self._client.admin.consumer_connections(group)
             count = len(members.connections) if members else 0
             self._add(f"group {group}", FindingState.OK, f"{counted(count, 'member')} online")
+            if members is not None:
+                self._ask_subscriptions(group, members)
             return members
         return None
+
+    def _ask_subscriptions(self, group: str, members: ConsumerConnections) -> None:
+        """Ask each member: a broker knows only what the last heartbeat of one of them said."""
+        give_up = time.monotonic() + _PATIENCE
+        for member in members.connections:
+            if speaks_grpc(member) or time.monotonic() > give_up:
+                continue
+            name = member.client_id
+            try:
+                info = self._client.groups.running_info(group, name)
+                self._subscriptions[name] = info.subscriptions
+            except (ConfigError, NotAtProxy):  # has left meanwhile
+                pass
+            except OrderlyError as error:
+                self._add_found(f"group {group}", [NotReported(error, member=name)])
+        for topic, ways in subscribed_differently(self._subscriptions).items():
+            text = f"its members subscribe differently to {topic}: {ways}"
+            advice = (
+                "each heartbeat overwrites the others', and messages are passed over, or wait in"
+                " queues that nobody reads: give all members the same topics and filters"
+            )
+            self._add(f"group {group}", FindingState.WARNING, text, advice)
 
     def _topics_of(self, group: str, members: ConsumerConnections | None) -> list[str]:
         """Those that members subscribe to, or that the group has offsets on."""
         found = set(members.subscriptions) if members else set[str]()
+        found |= {sub.topic for subs in self._subscriptions.values() for sub in subs}
         if not found:
             with contextlib.suppress(OrderlyError):  # a key that may not ask; `access` reports it
                 found = {queue.topic for queue in self._client.admin.consume_stats(group)}
         topics = sorted(topic for topic in found if not is_retry_topic(topic))
         if not topics:
-            advice = "name topics with --topic to check the start of a consumer"
+            advice = "check the name, or name topics with --topic: no start could be checked"
             self._add(
-                f"group {group}", FindingState.ABSENT, ("no topic of the group is known"), advice
+                f"group {group}", FindingState.UNKNOWN, "no topic of the group is known", advice
             )
         return topics
 

@@ -18,6 +18,9 @@ _ADVICE = {
     " {group} {topic} --to-earliest --dry-run",
     QueueState.NEW: "Start a member. Its own setting decides where it begins (consume_from; in"
     " Java consumeFromWhere).",
+    QueueState.MIXED: "Give all members of the group the same topics and filters: deploy one"
+    " version everywhere, or give each kind of member a group of its own. Messages that were passed"
+    " over do not come again by themselves.\norderly doctor {group}",
     QueueState.LOST: "The broker cannot give deleted messages back: get them from their source."
     " Consume faster, or let the broker keep messages longer (fileReservedTime).",
     QueueState.AHEAD: "If the topic was deleted and created again, set the group back:\norderly"

@@ -6,7 +6,15 @@ and only compared with each other where that clock and ours disagree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 
 from orderly.model import MessageQueue
@@ -14,7 +22,7 @@ from orderly.monitoring.backlog.history import RateEstimator
 from orderly.monitoring.backlog.reading import GroupReading, Head, QueueRecord
 from orderly.monitoring.texts import counted
 from orderly.namespace import is_retry_topic
-from orderly.protocol.heartbeat import ConsumeType, MessageModel
+from orderly.protocol.heartbeat import ConsumeType, MessageModel, Subscription
 from orderly.protocol.members import (
     QueueInfo,
     QueueReport,
@@ -44,6 +52,22 @@ class Claim:
     now: float
     report: QueueReport | None
 
+    @property
+    def runs(self) -> float | None:
+        """Seconds for which a handler has been running; None: none runs, or it is not known."""
+        if self.report is not None:
+            return self.report.seconds if self.report.why in _HANDLED else None
+        began = self.info.last_consume_time
+        return self.now - began if self.info.in_hand_count > 0 and began else None
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the queue is being given up, and nobody gets it before a handler ends."""
+        return self.info.dropped and self.runs is not None
+
+
+_HANDLED = {"HANDLING", "HUNG", "LEAVING", "LOCK_LOST"}
+
 
 @dataclass(frozen=True, slots=True)
 class QueueTrouble:
@@ -62,14 +86,14 @@ class QueueTrouble:
 
 
 def claims_of(reading: GroupReading) -> dict[MessageQueue, list[Claim]]:
-    """The owner of each queue; queues being given up have no claim."""
+    """The members that have each queue; one being given up counts while its handler runs."""
     found: dict[MessageQueue, list[Claim]] = {}
     for client, running in sorted(reading.running.items()):
         now = member_clock(running, reading.running_at)
         reports = queue_reports(running)
         for queue, info in running.queues.items():
-            if not info.dropped:
-                claim = Claim(client, info, now, reports.get(queue))
+            claim = Claim(client, info, now, reports.get(queue))
+            if not info.dropped or claim.held_up:
                 found.setdefault(queue, []).append(claim)
     return found
 
@@ -97,9 +121,12 @@ def member_clock(running: RunningInfo, asked_at: float) -> float:
     return asked_at if not newest or newest <= asked_at <= newest + QUIET else newest
 
 
-def owner_of(claims: list[Claim]) -> str:
-    """The member that has the queue; of several the one that locked it last."""
-    return max(claims, key=lambda claim: (claim.info.locked, claim.info.last_lock_time)).client
+def owners_claim(claims: Iterable[Claim]) -> Claim:
+    """That of the member that has the queue; of several that locked it, who keeps it, then last."""
+    return max(
+        claims,
+        key=lambda claim: (claim.info.locked, not claim.info.dropped, claim.info.last_lock_time),
+    )
 
 
 def clients_of(reading: GroupReading) -> tuple[str, ...] | None:
@@ -170,19 +197,15 @@ def blocked(claim: Claim, after: float) -> QueueTrouble | None:
     Ours say so; of Java's, the first message is in a listener's hands (ProcessQueue's
     consumingMsgOrderlyTreeMap), and it has been called long ago.
     """
-    info, report = claim.info, claim.report
-    if report is not None:
-        runs = report.seconds or 0.0
-        if report.why == "HUNG" or (report.why == "HANDLING" and runs > after):
-            return QueueTrouble(
-                _offset(claim), f"{claim.client}: a handler has run for {runs:.0f} s"
-            )
+    info, report, runs = claim.info, claim.report, claim.runs
+    if runs is None or (runs <= after and (report is None or report.why != "HUNG")):
         return None
-    runs = claim.now - info.last_consume_time
-    in_hand = info.in_hand_count > 0 and info.in_hand_min == info.commit_offset
-    if in_hand and info.last_consume_time and runs > after:
-        return QueueTrouble(_offset(claim), f"{claim.client}: a handler has run for {runs:.0f} s")
-    return None
+    if report is None and info.in_hand_min != info.commit_offset:
+        return None
+    text = f"{claim.client}: a handler has run for {runs:.0f} s"
+    if claim.held_up:
+        text += f" with offset {_offset(claim)}; the queue is given up, and stands until it ends"
+    return QueueTrouble(_offset(claim), text)
 
 
 def suspended(claim: Claim) -> QueueTrouble | None:
@@ -192,6 +215,8 @@ def suspended(claim: Claim) -> QueueTrouble | None:
     and the listener was called just now. (Its rate of failures stays 0 for a minute.)
     """
     info, report = claim.info, claim.report
+    if claim.held_up:  # once this try has ended, another member makes the next one
+        return None
     if report is not None:
         if report.attempts < LEAST_ATTEMPTS or report.failing_for is None:
             return None
@@ -243,6 +268,35 @@ def subscribed(reading: GroupReading) -> set[str] | None:
     return topics | set(connections.subscriptions)
 
 
+def subscribed_differently(
+    subscriptions: Mapping[str, Iterable[Subscription]],
+) -> dict[str, str]:
+    """The topics that members of one group subscribe to in different ways, with who does what.
+
+    Args:
+        subscriptions: by client id.
+    """
+    topics = {sub.topic for subs in subscriptions.values() for sub in subs}
+    ways: dict[str, dict[str, list[str]]] = {topic: {} for topic in sorted(topics)}
+    for client, subs in sorted(subscriptions.items()):
+        filters = {sub.topic: sub.filter_text for sub in subs}
+        for topic, found in ways.items():
+            found.setdefault(filters.get(topic, _NOT_SUBSCRIBED), []).append(client)
+    return {
+        topic: ", ".join(f"{way} ({some(clients)})" for way, clients in sorted(found.items()))
+        for topic, found in ways.items()
+        if len(found) > 1
+    }
+
+
+_NOT_SUBSCRIBED = "not subscribed"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first three."""
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
 def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
     """What is wrong with the group as a whole, in sentences.
 
@@ -250,27 +304,35 @@ def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
         reading: of the group.
         lonely: how many queues nobody has.
     """
-    wanted = {
-        frozenset((sub.topic, sub.expression) for sub in running.subscriptions)
-        for running in reading.running.values()
-    }
-    if len(wanted) > 1:
+    if mixed := mixed_of(reading):
         yield (
-            "its members subscribe to different topics or filters: each heartbeat overwrites the"
-            " others' and messages go astray; deploy one version everywhere"
+            "its members subscribe to different topics or filters"
+            f" ({'; '.join(f'{topic}: {ways}' for topic, ways in mixed.items())}): each heartbeat"
+            " overwrites the others' and messages go astray; deploy one version everywhere"
         )
     orders = {_order(running.properties) for running in reading.running.values()} - {""}
     if len(orders) > 1:
         yield f"its members keep order in different ways: {', '.join(sorted(orders))}"
-    for queue, claims in sorted(claims_of(reading).items()):
-        if len(claims) > 1 and sum(claim.info.locked for claim in claims) != 1:
-            yield f"{queue} is claimed by {', '.join(claim.client for claim in claims)}"
+    claimed = claims_of(reading)
+    for queue, claims in sorted(claimed.items()):
+        keep = [claim for claim in claims if not claim.info.dropped]
+        if len(keep) > 1 and sum(claim.info.locked for claim in keep) != 1:
+            yield f"{queue} is claimed by {', '.join(claim.client for claim in keep)}"
     if idle := idle_of(reading):
-        some = ", ".join(idle[:3]) + (", …" if len(idle) > 3 else "")
-        why = (
-            "more than it can use" if not lonely else f"{counted(lonely, 'queue')} without a member"
-        )
-        yield f"{counted(len(idle), 'member')} without a queue ({some}): {why}"
+        held_up = sum(owners_claim(claims).held_up for claims in claimed.values())
+        why = "more than it can use"
+        if lonely:
+            why = f"{counted(lonely, 'queue')} without a member"
+        elif held_up:
+            why = f"the former owner of {counted(held_up, 'queue')} still runs a handler"
+        yield f"{counted(len(idle), 'member')} without a queue ({some(idle)}): {why}"
+
+
+def mixed_of(reading: GroupReading) -> dict[str, str]:
+    """`subscribed_differently`, of those members that were asked."""
+    return subscribed_differently(
+        {client: running.subscriptions for client, running in reading.running.items()}
+    )
 
 
 # --- what is known of a group beside its offsets, as the rules ask for it -------------------------
@@ -292,6 +354,8 @@ class GroupObservation:
         topics: subscribed to; None: not known.
         owners: client id by queue.
         orphans: queues that no member has, and since when that has been seen.
+        mixed: topics that members subscribe to in different ways, and how.
+        astray: queues of those topics that no member has, or is giving up.
         unlocked: why a queue's owner has no lock.
         unowned: of a group that takes locks, queues that no member has, or is giving up; every
             member said what it has.
@@ -312,6 +376,8 @@ class GroupObservation:
     topics: set[str] | None = None
     owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     orphans: Mapping[MessageQueue, float] = field(default_factory=dict)
+    mixed: Mapping[str, str] = field(default_factory=dict)
+    astray: Collection[MessageQueue] = ()
     unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
     unowned: Collection[MessageQueue] = ()
     blocked: Mapping[MessageQueue, QueueTrouble] = field(default_factory=dict)
@@ -424,13 +490,16 @@ class GroupMemory:
         signs.idle = idle_of(reading)
         nobodys = sum(not is_retry_topic(queue.topic) for queue in lonely)
         signs.findings = tuple(findings_of(reading, nobodys))
-        signs.owners = {queue: owner_of(found) for queue, found in claims.items()}
+        signs.mixed = mixed_of(reading)
+        without = frozenset(lonely) - given_up(reading)
+        signs.astray = frozenset(queue for queue in without if queue.topic in signs.mixed)
+        owned = {queue: owners_claim(found) for queue, found in claims.items()}
+        signs.owners = {queue: claim.client for queue, claim in owned.items()}
         self._count_changes(signs.owners, signs.topics)
         signs.orphans = self._seen_orphans(at, reading, lonely)
         if signs.order in ("key", "queue"):  # the others handle many messages of a queue at once
-            owned = {queue: _owners_claim(found) for queue, found in claims.items()}
             signs.unlocked = self._seen_unlocked(reading.running_at, owned)
-            signs.unowned = frozenset(lonely) - given_up(reading)
+            signs.unowned = without
             signs.blocked = _present({q: blocked(c, blocked_after) for q, c in owned.items()})
             signs.suspended = _present({q: suspended(c) for q, c in owned.items()})
             signs.unpulled = {q: why for q, c in owned.items() if (why := unpulled(c)) is not None}
@@ -482,11 +551,6 @@ def _lonely(
     """The queues that nobody has; none if that is not certain, since a member keeps silent."""
     topics = (subscribed(reading) if all_reported(reading) else None) or set()
     return [q for q in queues() if q.topic in topics and q not in claims]
-
-
-def _owners_claim(claims: list[Claim]) -> Claim:
-    owner = owner_of(claims)
-    return next(claim for claim in claims if claim.client == owner)
 
 
 def _present(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import lt
 
 from orderly.errors import ConfigError
+from orderly.model import MessageQueue
 from orderly.monitoring.backlog.history import (
     COMMIT_PERIOD,
     LEAST_FOR_ETA,
@@ -214,6 +215,29 @@ def backlog_of(signs: GroupObservation, topic: Topic, committed: Sequence[int]) 
     reading = topic.reading
     if signs.broadcasting or not signs.wants(reading.topic):
         return [None] * len(committed)
+    found = _measured(signs, topic, committed)
+    if NEVER in committed and max(committed) >= 0:
+        found = [
+            max(0, high - low) if messages is None and it == NEVER and low >= 0 and
+            _nobody_reads(signs, reading, queue) else messages
+            for messages, it, low, high, queue in zip(
+                found, committed, reading.minimum, reading.maximum, reading.queues, strict=True
+            )
+        ]  # fmt: skip
+    return found
+
+
+def _nobody_reads(signs: GroupObservation, reading: TopicReading, queue: MessageQueue) -> bool:
+    """Whether messages of a queue that was never committed wait for a reader.
+
+    The group is known in the topic: whoever takes such a queue begins at its minimum.
+    """
+    return queue in reading.unread or queue in signs.astray or queue in signs.orphans
+
+
+def _measured(signs: GroupObservation, topic: Topic, committed: Sequence[int]) -> Backlog:
+    """The same from committed offsets and state records alone."""
+    reading = topic.reading
     if signs.by_key(reading.topic):
         spans = map(span, reading.minimum, committed, reading.maximum)
         anew = {queue for queue, it in signs.reading.recreated.items() if it.recorded}
@@ -254,11 +278,13 @@ def stored_times(
     return {
         place: asked_at - delay
         for place, delay in delays.items()
-        if pair.backlog[place] and pair.track.moved_at[place] <= asked_at
+        if pair.backlog[place]
+        and pair.track.moved_at[place] <= asked_at
+        and pair.committed[place] >= 0  # else brokers answer with the time of day
     }
 
 
-# --- rules 1 to 4, 10 and 11: what offsets say ----------------------------------------------------
+# --- rules 1 to 3, 9, 11 and 12: what offsets say -------------------------------------------------
 
 
 def unreadable(pair: GroupTopic, place: int) -> bool:
@@ -297,7 +323,7 @@ def why_not_applicable(pair: GroupTopic, _place: int) -> str:
 
 
 def recreated(pair: GroupTopic, place: int) -> bool:
-    """10. RECREATED: the topic was created again; the group has not resumed, or just did."""
+    """11. RECREATED: the topic was created again; the group has not resumed, or just did."""
     found = pair.recreation(place)
     if found is None or found.recorded:
         return found is not None
@@ -333,7 +359,7 @@ def why_recreated(pair: GroupTopic, place: int) -> str:
 
 
 def new(pair: GroupTopic, place: int) -> bool:
-    """3. NEW: never committed, and not because the topic was created again."""
+    """9. NEW: never committed, read by somebody, and not because the topic was created again."""
     return pair.committed[place] == NEVER and not recreated(pair, place)
 
 
@@ -354,11 +380,11 @@ def why_new(pair: GroupTopic, place: int) -> str:
 
 
 def lost(pair: GroupTopic, place: int) -> bool:
-    """4. LOST: committed below what is stored; deleted before anybody consumed it.
+    """3. LOST: committed below what is stored; deleted before anybody consumed it.
 
     An offset committed in a deleted topic does not count in the new one.
     """
-    below = pair.committed[place] < pair.topic.reading.minimum[place]
+    below = 0 <= pair.committed[place] < pair.topic.reading.minimum[place]
     return below and not recreated(pair, place)
 
 
@@ -374,7 +400,7 @@ def why_lost(pair: GroupTopic, place: int) -> str:
 
 
 def ahead(pair: GroupTopic, place: int) -> bool:
-    """11. AHEAD: committed beyond the end; the topic was created again, or its log was cut."""
+    """12. AHEAD: committed beyond the end; the topic was created again, or its log was cut."""
     return pair.committed[place] > pair.topic.reading.maximum[place]
 
 
@@ -384,7 +410,7 @@ def why_ahead(pair: GroupTopic, place: int) -> str:
     return f"committed {beyond} beyond the end: was the topic created again, or its log truncated?"
 
 
-# --- rules 5 to 7, 12 and 13: what members say ----------------------------------------------------
+# --- rules 4 to 6, 10, 13 and 14: what members say ------------------------------------------------
 
 
 _HAND_OVER = 5.0  # seconds: between live members a queue is handed over at once
@@ -394,7 +420,7 @@ _NOBODYS = (
 
 
 def offline(pair: GroupTopic, place: int) -> bool:
-    """5. OFFLINE: a backlog; every broker reports no member; no commit since."""
+    """4. OFFLINE: a backlog; every broker reports no member; no commit since."""
     return pair.signs.offline and bool(pair.backlog[place]) and not _moved_since(pair, place)
 
 
@@ -416,21 +442,35 @@ def why_offline(pair: GroupTopic, place: int) -> str:
 
 
 def orphan(pair: GroupTopic, place: int) -> bool:
-    """6. ORPHAN: no member may read the queue, or can; or in two scans none reported it."""
-    queue, waits = pair.topic.reading.queues[place], bool(pair.backlog[place])
+    """5. ORPHAN: no member may read the queue, or can; or in two scans none reported it.
+
+    One scan is enough where members that subscribe to other topics leave queues to nobody.
+    """
+    queue, waits = pair.topic.reading.queues[place], _waits(pair, place)
     if queue in pair.signs.orphans or _cannot_pull(pair, place):
         return True
     if queue in pair.topic.reading.unread and waits:
         return True
+    if queue in pair.signs.astray and waits and _outlasts_a_hand_over(pair, place):
+        return True
     return _bar(pair, place) is not None and (waits or _attended(pair))
+
+
+def _waits(pair: GroupTopic, place: int) -> bool:
+    """Whether messages wait for a reader: in a queue never committed, all that are stored."""
+    reading, backlog = pair.topic.reading, pair.backlog[place]
+    if backlog is None and pair.committed[place] == NEVER:
+        return reading.minimum[place] < reading.maximum[place]
+    return bool(backlog)
 
 
 def any_orphan(pair: GroupTopic) -> bool:
     """Whether any queue can be an orphan."""
     signs, topic = pair.signs, pair.topic
     return bool(
-        signs.orphans or signs.unpulled or signs.barred or topic.closed or topic.reading.unread
-    )
+        signs.orphans or signs.astray or signs.unpulled or signs.barred
+        or topic.closed or topic.reading.unread
+    )  # fmt: skip
 
 
 def _attended(pair: GroupTopic) -> bool:
@@ -463,12 +503,25 @@ def why_orphan(pair: GroupTopic, place: int) -> str:
         return pair.signs.unpulled[queue]
     if queue in pair.topic.reading.unread:
         return "messages in a queue that nobody reads: the topic has fewer read queues than that"
+    if queue not in pair.signs.orphans:
+        return "no member has it, for some members do not subscribe to its topic"
     seen = pair.signs.reading.running_at - pair.signs.orphans[queue]
     return f"no member has had it for {seen:.0f} s: not assigned, or all were refused its lock"
 
 
+def mixed(pair: GroupTopic, _place: int) -> bool:
+    """10. MIXED: the group's members subscribe to the topic in different ways."""
+    return pair.topic.reading.topic in pair.signs.mixed
+
+
+def why_mixed(pair: GroupTopic, _place: int) -> str:
+    """How each does."""
+    ways = pair.signs.mixed[pair.topic.reading.topic]
+    return f"its members subscribe differently, and messages are passed over: {ways}"
+
+
 def unlocked(pair: GroupTopic, place: int) -> bool:
-    """12. UNLOCKED: its owner has held no lock for over 40 s; or it has a backlog and no owner."""
+    """13. UNLOCKED: its owner has held no lock for over 40 s; or it has a backlog and no owner."""
     return pair.topic.reading.queues[place] in pair.signs.unlocked or _unowned(pair, place)
 
 
@@ -476,7 +529,12 @@ def _unowned(pair: GroupTopic, place: int) -> bool:
     """Whether messages wait in a queue without an owner, for longer than a hand-over takes."""
     if not pair.backlog[place] or pair.topic.reading.queues[place] not in pair.signs.unowned:
         return False
-    if pair.track.moved_at[place] > pair.signs.reading.running_at:  # somebody has it by now
+    return _outlasts_a_hand_over(pair, place)
+
+
+def _outlasts_a_hand_over(pair: GroupTopic, place: int) -> bool:
+    """Whether its first message has waited for longer than one takes, and nobody has it by now."""
+    if pair.track.moved_at[place] > pair.signs.reading.running_at:
         return False
     age = pair.head_age(place)
     return age is None or age >= _HAND_OVER
@@ -494,7 +552,7 @@ def why_unlocked(pair: GroupTopic, place: int) -> str:
 
 
 def blocked(pair: GroupTopic, place: int) -> bool:
-    """7. BLOCKED: the handler of its first message does not return."""
+    """6. BLOCKED: the handler of its first message does not return."""
     return _holds(pair, place, pair.signs.blocked.get(pair.topic.reading.queues[place]))
 
 
@@ -509,7 +567,7 @@ def why_blocked(pair: GroupTopic, place: int) -> str:
 
 
 def suspended(pair: GroupTopic, place: int) -> bool:
-    """13. SUSPENDED: the first message fails, and is tried again."""
+    """14. SUSPENDED: the first message fails, and is tried again."""
     queue = pair.topic.reading.queues[place]
     return _holds(pair, place, pair.signs.suspended.get(queue)) or _attempted(pair, place)
 
@@ -545,11 +603,11 @@ def _attempted(pair: GroupTopic, place: int) -> bool:
     return head is not None and head.offset >= pair.committed[place] and (head.attempts or 0) > 1
 
 
-# --- rules 8, 9 and 14 to 16: what grows too old, what the scans before say, and thresholds -------
+# --- rules 7, 8 and 15 to 17: what grows too old, what the scans before say, and thresholds -------
 
 
 def rewind(pair: GroupTopic, place: int) -> bool:
-    """14. REWIND: the committed offset went back in the window, and has not caught up."""
+    """15. REWIND: the committed offset went back in the window, and has not caught up."""
     found = pair.track.rewinds.get(place)
     return found is not None and pair.now.at - found[1] <= pair.now.settings.window
 
@@ -561,7 +619,7 @@ def why_rewind(pair: GroupTopic, place: int) -> str:
 
 
 def expiring(pair: GroupTopic, place: int) -> bool:
-    """8. EXPIRING: half of the first message's retention is over."""
+    """7. EXPIRING: half of the first message's retention is over."""
     left, retention = pair.retention_eta(place), pair.topic.retention[place]
     return left is not None and retention is not None and left <= retention / 2
 
@@ -578,7 +636,7 @@ def why_expiring(pair: GroupTopic, place: int) -> str:
 
 
 def stall(pair: GroupTopic, place: int) -> bool:
-    """9. STALL: a backlog throughout the window, and nothing committed or finished.
+    """8. STALL: a backlog throughout the window, and nothing committed or finished.
 
     With order by key, a first message that is tried again stops only its own key. So there the rule
     also needs later messages that are not finished.
@@ -597,7 +655,7 @@ def why_stall(pair: GroupTopic, place: int) -> str:
 
 
 def growing(pair: GroupTopic, place: int) -> bool:
-    """15. GROWING: the backlog got larger, never smaller, and still grows."""
+    """16. GROWING: the backlog got larger, never smaller, and still grows."""
     track = pair.track
     return (
         track.eased_at[place] <= pair.now.long_ago
@@ -632,7 +690,7 @@ def _exceeded(pair: GroupTopic, place: int) -> Measure | None:
 
 
 def lagging(pair: GroupTopic, place: int) -> bool:
-    """16. LAGGING: above a threshold, but getting smaller."""
+    """17. LAGGING: above a threshold, but getting smaller."""
     return _exceeded(pair, place) is not None
 
 
@@ -690,7 +748,7 @@ def _waiting(pair: GroupTopic) -> bool:
 
 
 def fine(_pair: GroupTopic, _place: int) -> bool:
-    """17. OK: nothing is wrong."""
+    """18. OK: nothing is wrong."""
     return True
 
 
@@ -702,13 +760,14 @@ def no_cause(_pair: GroupTopic, _place: int) -> str:
 RULES = (
     StateRule(QueueState.UNKNOWN, unreadable, why_unreadable, _unmeasured),
     StateRule(QueueState.NOT_APPLICABLE, not_applicable, why_not_applicable, _unmeasured),
-    StateRule(QueueState.NEW, new, why_new, lambda p: NEVER in p.committed),
     StateRule(QueueState.LOST, lost, why_lost, any_lost),
     StateRule(QueueState.OFFLINE, offline, why_offline, lambda p: p.signs.offline),
     StateRule(QueueState.ORPHAN, orphan, why_orphan, any_orphan),
     StateRule(QueueState.BLOCKED, blocked, why_blocked, any_blocked),
     StateRule(QueueState.EXPIRING, expiring, why_expiring, any_expiring),
     StateRule(QueueState.STALL, stall, why_stall, _waiting),
+    StateRule(QueueState.NEW, new, why_new, lambda p: NEVER in p.committed),
+    StateRule(QueueState.MIXED, mixed, why_mixed, lambda p: bool(p.signs.mixed)),
     StateRule(QueueState.RECREATED, recreated, why_recreated, any_recreated),
     StateRule(QueueState.AHEAD, ahead, why_ahead, _unmeasured),
     StateRule(QueueState.UNLOCKED, unlocked, why_unlocked, any_unlocked),
@@ -755,7 +814,9 @@ def state_and_cause(pair: GroupTopic, place: int) -> tuple[QueueState, str]:
 
 _SHOWN_BESIDE = tuple(
     rule for rule in RULES
-    if rule.state in (QueueState.RECREATED, QueueState.UNLOCKED, QueueState.SUSPENDED)
+    if rule.state in (
+        QueueState.MIXED, QueueState.RECREATED, QueueState.UNLOCKED, QueueState.SUSPENDED,
+    )
 )  # fmt: skip
 
 

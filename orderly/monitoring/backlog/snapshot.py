@@ -58,6 +58,11 @@ class QueueStatus:
     head: Head | None = None
 
     @property
+    def parked_keys(self) -> int | None:
+        """How many of its keys are parked."""
+        return None if self.parked is None else len(self.parked)
+
+    @property
     def parked_messages(self) -> int | None:
         """How many messages of its keys are parked."""
         return None if self.parked is None else sum(key.messages for key in self.parked)
@@ -115,9 +120,14 @@ class Sums:
         return worst(s for s in self.states if s is not new or self.unknown)
 
     @property
+    def state_verdict(self) -> Verdict:
+        """How bad the state is."""
+        return VERDICTS[self.state]
+
+    @property
     def verdict(self) -> Verdict:
         """How bad the state and the parked keys are together."""
-        return _with_parked(VERDICTS[self.state], self.parked_keys)
+        return _with_parked(self.state_verdict, self.parked_keys)
 
 
 def _with_parked(verdict: Verdict, parked: object) -> Verdict:

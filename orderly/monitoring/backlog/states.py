@@ -16,13 +16,14 @@ class QueueState(StrEnum):
 
     UNKNOWN = "UNKNOWN"  # it could not be read; never taken for 0
     NOT_APPLICABLE = "NOT_APPLICABLE"  # broadcasting: members keep their offsets themselves
-    NEW = "NEW"  # never committed: where the group will start is its own setting
     LOST = "LOST"  # committed below the minimum: deleted before anybody consumed it
     OFFLINE = "OFFLINE"  # a backlog, and no member of the group is connected
     ORPHAN = "ORPHAN"  # members are connected, and none of them reads the queue
     BLOCKED = "BLOCKED"  # a handler works on the first message and does not return
     EXPIRING = "EXPIRING"  # half of the time is over for which the first message is kept
     STALL = "STALL"  # a backlog, and nothing was finished in the window
+    NEW = "NEW"  # never committed: where the group will start is its own setting
+    MIXED = "MIXED"  # the group's members subscribe to different topics or filters
     RECREATED = "RECREATED"  # the topic was created again: the group has not resumed, or just now
     AHEAD = "AHEAD"  # committed above the maximum: the cause is not known
     UNLOCKED = "UNLOCKED"  # no member holds the broker's lock on the queue
@@ -45,13 +46,14 @@ class Verdict(IntEnum):
 VERDICTS = {
     QueueState.UNKNOWN: Verdict.UNKNOWN,
     QueueState.NOT_APPLICABLE: Verdict.OK,
-    QueueState.NEW: Verdict.UNKNOWN,
     QueueState.LOST: Verdict.CRITICAL,
     QueueState.OFFLINE: Verdict.CRITICAL,
     QueueState.ORPHAN: Verdict.CRITICAL,
     QueueState.BLOCKED: Verdict.CRITICAL,
     QueueState.EXPIRING: Verdict.CRITICAL,
     QueueState.STALL: Verdict.CRITICAL,
+    QueueState.NEW: Verdict.UNKNOWN,
+    QueueState.MIXED: Verdict.WARNING,
     QueueState.RECREATED: Verdict.WARNING,
     QueueState.AHEAD: Verdict.WARNING,
     QueueState.UNLOCKED: Verdict.WARNING,
@@ -90,6 +92,7 @@ MEANINGS = {
     QueueState.NOT_APPLICABLE: "broadcasting: members keep their offsets themselves",
     QueueState.RECREATED: "the topic was deleted and created again",
     QueueState.NEW: "never committed",
+    QueueState.MIXED: "the members subscribe to different topics or filters",
     QueueState.LOST: "messages were deleted before they were consumed",
     QueueState.AHEAD: "committed beyond the log",
     QueueState.OFFLINE: "no member is connected",

@@ -186,7 +186,11 @@ function heading(name, key) {
 function* row(kind, of, { name, key, sums, remarks = [], points, dead, members }) {
   const shown = make("tr", null, kind);
   const [state, owner] = [cell(null), named("td", members)];
-  state.append(chip(of.state, of.verdict));
+  state.append(chip(of.state, of.state_verdict));
+  if (sums.parked_keys) {
+    const keys = sums.parked_keys === 1 ? "key" : "keys";
+    state.append(" ", chip(`PARKED ${count(sums.parked_keys)} ${keys}`, "WARNING"));
+  }
   owner.classList.add("wide", ...(members === NONE ? ["none"] : []));
   shown.append(
     heading(name, key),
@@ -198,7 +202,7 @@ function* row(kind, of, { name, key, sums, remarks = [], points, dead, members }
     cell(rate(sums.out_rate), "number", "wide"),
     cell(drain(sums), "number", "wide"),
     cell(duration(sums.retention_eta_seconds), "number", "wide"),
-    cell(count(sums.parked_messages), "number", "wide"),
+    cell(count(sums.parked_keys), "number", "wide"),
     cell(dead, "number", "wide"),
     owner,
   );

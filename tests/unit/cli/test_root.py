@@ -23,7 +23,7 @@ from tests.unit.cli.golden.backlog import world
     [
         ["no-such-command"],
         ["--no-such-option"],
-        ["backlog", "check", "g"],
+        ["backlog", "list", "g"],
         ["demo", "--queues", "1"],
     ],
 )

@@ -327,6 +327,30 @@ def test_a_queue_that_is_given_up_says_so(hold):
     assert report_of(held).why == "LOCK_LOST"
 
 
+def test_a_queue_that_is_given_up_names_the_call_it_waits_for(hold):
+    held = pulled(hold(by_key=True, max_runs=9), "a", "b", "c")
+    fail(held, now())
+    begun = now()
+    held.owned.take(1, begun)  # "b"
+    held.owned.take(1, begun + 1)  # "c"
+    held.owned.drop(Drop.REVOKED)
+    report = report_of(held, at=begun + 9)
+    assert (report.why, report.key, report.offset, report.attempts) == ("LEAVING", "b", 1, 1)
+    assert report.seconds == pytest.approx(9, abs=0.5)
+    assert (report.failing_for, report.fingerprint) == (None, None), "that is of another key"
+    assert report_of(held, [(held.queue, "b")], begun + 9).why == "HUNG"
+    assert report_of(held, [(held.queue, "c")], begun + 9).why == "LEAVING"
+
+
+def test_a_queue_that_is_given_up_while_its_call_merely_ends_has_no_report(hold):
+    held = pulled(hold(), None)
+    begun = now()
+    held.owned.take(1, begun)
+    held.owned.drop(Drop.REVOKED)
+    assert report_of(held, at=begun + 0.5) is None
+    assert report_of(held, at=begun + 2).why == "LEAVING"
+
+
 def test_parked_keys_are_reported(hold):
     held = hold(by_key=True)
     held.owned.parking.note("a", 5, 40, 100)

@@ -51,7 +51,8 @@ def test_the_document_tells_when_what_and_by_whom():
     topics = found.pop("topics")
     assert found.pop("totals")["queues"] == 1
     assert found == {
-        "group": "shipping", "state": "OK", "verdict": "OK", "cause": "", "model": "CLUSTERING",
+        "group": "shipping", "state": "OK", "state_verdict": "OK",
+        "verdict": "OK", "cause": "", "model": "CLUSTERING",
         "order": "key", "members": ["m1", "m2"], "idle_members": ["m2"], "owner_changes": 2,
         "findings": ["odd"],
         "dead_letters": {"messages": 3, "oldest_time": "2027-01-15T08:00:00.000Z", "rate": 0.5},
@@ -85,12 +86,13 @@ def test_a_queue_is_told_in_full():
     one = row(QueueState.SUSPENDED, head=HEAD, parked=(ParkedKey(17, 1, 1, 4),), parked_age=5.0)
     assert strict(queue_fields(one)) == {
         "topic": "orders", "broker": "broker-a", "queue": 0, "state": "SUSPENDED",
-        "verdict": "WARNING", "cause": "it is SUSPENDED",
+        "state_verdict": "WARNING", "verdict": "WARNING", "cause": "it is SUSPENDED",
         "advice": advice(one), "min": 0, "committed": 93, "max": 100,
         "span": 7, "backlog": 7, "lost": 0, "head_age_seconds": 60.0, "in_rate": 1.0,
         "out_rate": 2.0, "drain_eta_seconds": 7.0, "drains": True,
         "retention_eta_seconds": 259_140.0, "owner": "client-1",
-        "parked": [{"key": 17, "messages": 4}], "parked_messages": 4, "parked_age_seconds": 5.0,
+        "parked": [{"key": 17, "messages": 4}], "parked_keys": 1, "parked_messages": 4,
+        "parked_age_seconds": 5.0,
         "head": {
             "offset": 93, "key": "cust-7", "tags": "paid",
             "stored_time": "2027-01-15T07:59:00.000Z", "born_time": "2027-01-15T07:58:59.000Z",
@@ -102,7 +104,9 @@ def test_a_queue_is_told_in_full():
 def test_what_is_not_known_is_null():
     told = strict(queue_fields(row(QueueState.UNKNOWN)))
     known = {name for name, value in told.items() if value is not None}
-    assert known == {"topic", "broker", "queue", "state", "verdict", "cause", "advice", "lost"}
+    assert known == {
+        "topic", "broker", "queue", "state", "state_verdict", "verdict", "cause", "advice", "lost",
+    }  # fmt: skip
     (found,) = strict(document(snapshot(group())))["groups"]
     for name in ("model", "order", "members", "idle_members", "dead_letters"):
         assert found[name] is None

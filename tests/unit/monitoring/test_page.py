@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from orderly.cli.backlog.listing import FIELDS
 from orderly.monitoring.backlog.advice import advice
 from orderly.monitoring.backlog.reading import BrokerReading, DeadLetters, Head
 from orderly.monitoring.backlog.states import QueueState
@@ -148,6 +149,14 @@ def test_a_group_says_why_it_is_in_trouble_without_being_opened(opened, exportin
     assert texts(opened, "tr.of-group") == [
         "3 queues, first orders/broker-a/0: nobody is online", "2 keys parked, with 3 messages",
     ]  # fmt: skip
+    chips = "[...document.querySelectorAll('tr.group')].at(-1).querySelectorAll('.chip')"
+    shown = opened.evaluate(f"[...{chips}].map(c => [c.textContent, c.className])")
+    assert shown == [["OK", "chip OK"], ["PARKED 2 keys", "chip WARNING"]], "OK is never amber"
+
+
+def test_its_columns_have_the_names_of_the_tables(opened):
+    names = {field.column.name for field in FIELDS} | {"group, topic, queue", "trend", "in", "out"}
+    assert {text.lower() for text in texts(opened, "thead th")} <= names
 
 
 def at_address(page, query):

@@ -95,7 +95,7 @@ def told():
         "subscriptions differ",
         "orderly dlq list billing",
         "PARKED 1 key 14 messages wait until somebody releases them",
-        "billing OK no backlog; keys are parked",
+        "billing OK PARKED 1 key DEAD 1,234 messages no backlog",
         "4,711 BLOCKED",  # in a plot
         "mailer OK no backlog 0 0s",
         "13 samples",
@@ -177,7 +177,7 @@ def test_what_is_not_known_is_never_0():
     found = snapshot(group("shipping", [row(QueueState.UNKNOWN), row(QueueState.NEW, queue_id=1)]))
     text = read(found).text
     assert "UNKNOWN it could not be read" + 9 * f" {NOT_KNOWN}" in text
-    assert f"behind {NOT_KNOWN} messages, 2 of 2 queues not known" in text
+    assert f"backlog {NOT_KNOWN} messages, 2 of 2 queues not known" in text
     assert "None" not in text
 
 

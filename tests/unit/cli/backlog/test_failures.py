@@ -1,8 +1,10 @@
-"""A cluster that does not answer, and settings that are none: exit code 3 and one line on stderr.
+"""A cluster that does not answer, and settings that are none: exit code 3, and the same line on
+stdout and on stderr: who watches reads stdout, who types the command stderr.
 
 The other mistakes and failures: `golden/backlog.txt`.
 """
 
+import json
 import socket
 import threading
 import time
@@ -18,8 +20,8 @@ CHECK = ["backlog", "check", "shipping"]
 def failed(capsys, code, said):
     out, err = capsys.readouterr()
     assert code == 3
-    assert out == ""
     assert err.startswith("error: ")
+    assert out == f"ORDERLY UNKNOWN - {err.removeprefix('error: ')}"
     assert err.count("\n") == 1
     assert "\x1b" not in err
     assert said in err
@@ -51,6 +53,21 @@ def test_a_measurement_that_hangs_ends_in_time(capsys):
 
 def test_nobody_listens(capsys):
     failed(capsys, run([*CHECK, "--namesrv", "127.0.0.1:1"]), "127.0.0.1:1")
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_in_json_and_when_quiet(capsys, quiet):
+    code = run([*CHECK, "--namesrv", "127.0.0.1:1", "-o", "json", *quiet])
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    (reason,) = told["reasons"]
+    assert (code, told["verdict"], told["exit_code"], told["figures"]) == (3, "UNKNOWN", 3, [])
+    assert err == f"error: {reason['text']}\n"
+
+
+def test_a_context_of_the_environment_that_is_not_there(capsys, monkeypatch):
+    monkeypatch.setenv("ORDERLY_CONTEXT", "gone")
+    failed(capsys, run(CHECK), "no context 'gone'")
 
 
 def test_a_name_server_that_says_nothing(capsys):

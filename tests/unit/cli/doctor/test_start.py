@@ -161,6 +161,32 @@ def test_another_filter_than_the_members_is_a_warning_that_names_the_difference(
     assert "all members" in warning["advice"]
 
 
+def test_members_that_differ_among_themselves_are_a_warning_that_names_who_wants_what(
+    doctor, client, consumer
+):
+    client.admin.create_topic("refunds", 2)
+    ids = []
+    for topic, tags in ((TOPIC, "paid"), (TOPIC, "created"), ("refunds", "*")):
+        member = consumer(topic, tags)
+        member.start()
+        ids.append(member.client_id)
+    eventually(lambda: len(client.admin.consumer_connections(GROUP).connections) == 3)
+    found = doctor(GROUP)
+    assert found.code == 1
+    told = [text for state, text, _ in found.of(f"group {GROUP}") if "differently" in text]
+    paid, created, refunds = ids
+    no, others = "not subscribed", ", ".join(sorted((paid, created)))
+    assert told == [
+        f"its members subscribe differently to {topic}: {ways}"
+        for topic, ways in (
+            (TOPIC, f"'created' ({created}), 'paid' ({paid}), {no} ({refunds})"),
+            ("refunds", f"'*' ({refunds}), {no} ({others})"),
+        )
+    ]
+    assert found.of("topic orders")
+    assert found.of("topic refunds"), "whoever sent the last heartbeat"
+
+
 def test_whether_a_group_is_marked_as_ordered_is_told(doctor, client):
     told = doctor(GROUP, "-t", TOPIC)
     assert (

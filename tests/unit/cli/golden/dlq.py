@@ -47,7 +47,11 @@ def world(letters=LETTERS, failing=None, foreign=(), interrupted=None):
                 yield Replayed(each, SENT, None)
 
     group = mock.Mock(list=lambda: letters, each=lambda: iter(letters), plan=plan, replay=replay)
-    with client_is(None), mock.patch.object(module, "DeadLetters", return_value=group):
+    with (
+        client_is(None),
+        mock.patch.object(module, "DeadLetters", return_value=group),
+        mock.patch("orderly.cli.dead_letters.require_group"),  # it is known
+    ):
         yield asked
 
 

@@ -12,7 +12,7 @@ from orderly.monitoring.backlog.states import QueueState
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import QueueInfo, QueueReport, RunningInfo, report_texts
 from orderly.protocol.statistics import ConsumerConnection, ConsumerConnections
-from tests.support.snapshots import AT, scan
+from tests.support.snapshots import AT, scan, topic_reading
 
 Q0, Q1 = (MessageQueue("orders", "broker-a", n) for n in range(2))
 ORDERS = Subscription("orders")
@@ -174,7 +174,88 @@ def test_two_owners_are_a_finding():
 def test_subscriptions_that_differ_are_a_finding():
     other = replace(java({Q1: {}}), subscriptions=(Subscription("orders", "paid"),))
     group = group_after(reading(running={"a": java({Q0: {}}), "b": other}))
-    assert [text for text in group.findings if "subscribe to different" in text]
+    (finding,) = (text for text in group.findings if "subscribe to different" in text)
+    assert "orders: '*' (a), 'paid' (b)" in finding
+    assert [row.state for row in group.rows()] == [QueueState.MIXED] * 2
+    assert "'paid' (b)" in next(group.rows()).cause
+
+
+def tags(expression):
+    return (Subscription.from_expression("orders", expression, 0),)
+
+
+def test_the_same_tags_in_another_order_are_the_same_subscription():
+    one = replace(java({Q0: {}}), subscriptions=tags("a || b"))
+    same = replace(java({Q1: {}}), subscriptions=tags("b||a"))
+    group = group_after(reading(running={"a": one, "b": same}))
+    assert not group.findings
+    assert [row.state for row in group.rows()] == [QueueState.OK] * 2
+
+
+def two_topics(at=AT, **fields):
+    """Two members that subscribe to a topic each; half of a topic's queues fall to the other."""
+    other = replace(java({}, at), subscriptions=(Subscription("refunds"),))
+    return reading(
+        at, connections=online("a", "b"), running={"a": java({Q0: {}}, at), "b": other}, **fields
+    )
+
+
+def test_queues_that_fall_to_a_member_without_their_topic_are_orphans_in_one_look():
+    ours, nobodys = group_after(two_topics(), committed=(4, -1)).rows()
+    assert (ours.state, nobodys.state) == (QueueState.MIXED, QueueState.ORPHAN)
+    assert (ours.backlog, nobodys.backlog) == (6, 10), "the group begins there at the minimum"
+    assert "some members do not subscribe to its topic" in nobodys.cause
+    assert "'*' (a), not subscribed (b)" in nobodys.cause
+
+
+@pytest.mark.parametrize(
+    ("committed", "spans", "state", "backlog"),
+    [
+        ((4, -1), ((0, 10), (0, 0)), QueueState.NEW, 0),
+        ((-1, -1), ((0, 0), (0, 10)), QueueState.ORPHAN, None),
+        ((4, 4), ((0, 10), (0, 10)), QueueState.ORPHAN, 6),
+        ((4, 10), ((0, 10), (0, 10)), QueueState.MIXED, 0),
+    ],
+    ids=["empty", "group-is-new", "committed", "nothing-waits"],
+)
+def test_such_a_queue_is_an_orphan_if_messages_wait(committed, spans, state, backlog):
+    _, nobodys = group_after(two_topics(), committed=committed, spans=spans).rows()
+    assert (nobodys.state, nobodys.backlog) == (state, backlog)
+
+
+def test_a_message_that_came_just_now_may_wait_for_a_hand_over():
+    _, nobodys = group_after(two_topics(delays={Q1: 1.0}, delays_at=AT)).rows()
+    assert nobodys.state is not QueueState.ORPHAN
+
+
+def test_what_a_member_gives_up_at_the_moment_is_not_left_to_nobody():
+    found = two_topics()
+    other = replace(found.running["b"], queues={Q1: QueueInfo(dropped=True)})
+    group = group_after(replace(found, running=found.running | {"b": other}), committed=(4, -1))
+    assert [row.state for row in group.rows()] == [QueueState.MIXED, QueueState.NEW]
+
+
+def test_a_queue_never_committed_that_nobody_has_is_an_orphan_after_two_rounds():
+    looks = [lonely(AT + 30 * n) for n in range(3)]
+    assert states_after(*looks[:1], committed=(4, -1))[1] is QueueState.NEW
+    assert states_after(*looks, committed=(4, -1))[1] is QueueState.ORPHAN
+    *_, nobodys = group_after(*looks, committed=(4, -1)).rows()
+    assert nobodys.backlog == 10
+
+
+@pytest.mark.parametrize(
+    ("committed", "backlog"), [((4, -1), 10), ((-1, -1), None), ((4, 4), 6)],
+    ids=["known", "new", "committed"],
+)  # fmt: skip
+@pytest.mark.parametrize("members", [("a",), ()], ids=["online", "offline"])
+def test_messages_in_a_queue_that_is_not_readable_are_an_orphans(committed, backlog, members):
+    topic = topic_reading("orders", [(0, 10), (0, 10)], unread=(1,))
+    found = {"shipping": reading(running={name: java({Q0: {}}) for name in members})}
+    given = {"shipping": {"orders": committed}}
+    _, unread = Backlog().take(scan(AT, {"orders": topic}, given, found)).rows()
+    offline = not members and backlog is not None
+    assert unread.state is (QueueState.OFFLINE if offline else QueueState.ORPHAN)
+    assert unread.backlog == backlog
 
 
 def lonely(at, **fields):
@@ -367,6 +448,81 @@ def test_a_java_queue_between_two_messages_is_not_suspended():
 def test_our_members_say_it_themselves(report, state):
     found = reading(running={"a": ours(Q0, report)})
     assert states_after(found)[0] is state
+
+
+# --- a queue that is to move while its handler runs -----------------------------------------------
+
+
+def leaving(why, seconds, **fields):
+    """A member of ours that gives Q0 up."""
+    member = ours(Q0, QueueReport(why=why, offset=6, seconds=seconds, **fields))
+    return replace(member, queues={Q0: replace(member.queues[Q0], dropped=True)})
+
+
+def looked_at(*readings):
+    """The rows and the group."""
+    status = group_after(*readings)
+    return tuple(status.rows()), status
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        leaving("LEAVING", 70.0),
+        leaving("LOCK_LOST", 70.0),
+        leaving("HUNG", 5.0),
+        java({Q0: {"dropped": True, "last_consume_time": AT - 70, "in_hand_count": 1,
+                   "in_hand_min": 4, "commit_offset": 4}}),
+    ],
+    ids=["leaving", "lock-lost", "hung", "java"],
+)  # fmt: skip
+def test_a_handler_that_does_not_return_blocks_a_queue_that_is_to_move(member):
+    newcomer = java({Q1: {}})
+    looks = [reading(AT + n * 30, running={"a": member, "b": newcomer}) for n in range(5)]
+    (held, other), status = looked_at(*looks)
+    assert (held.state, held.owner) == (QueueState.BLOCKED, "a"), "in the fifth look, too"
+    assert "a: a handler has run for " in held.cause
+    assert f"with offset {4 if member.properties.get('order') is None else 6}" in held.cause
+    assert other.owner == "b"
+    assert not status.findings
+    assert status.owner_changes == 0
+
+
+def test_a_newcomer_that_waits_for_such_a_queue_is_not_one_too_many():
+    (held, _), status = looked_at(
+        reading(running={"a": leaving("LEAVING", 9.0), "b": java({Q1: {}}), "c": java({})})
+    )
+    assert held.state is QueueState.OK, "a call that ends soon is no fault"
+    (finding,) = status.findings
+    assert "the former owner of 1 queue still runs a handler" in finding
+    assert status.idle == ("c",)
+
+
+def test_a_queue_that_is_to_move_is_nobodys_once_no_handler_runs():
+    found = states_after(
+        reading(running={"a": leaving("RELEASING", None), "b": java({Q1: {}})}),
+        reading(AT + 60, running={"a": leaving("RELEASING", None), "b": java({Q1: {}})}),
+    )
+    assert found[0] is QueueState.ORPHAN
+
+
+def test_the_new_owner_of_a_queue_counts_not_the_former_whose_handler_still_runs():
+    former = leaving("LOCK_LOST", 90.0)
+    (held, _), status = looked_at(reading(running={"a": former, "b": java({Q0: {}, Q1: {}})}))
+    assert (held.state, held.owner) == (QueueState.OK, "b")
+    assert not [text for text in status.findings if "claimed" in text], "a hand-over is no fault"
+
+
+def test_the_former_owner_of_a_queue_counts_while_the_new_one_has_no_lock_of_it():
+    refused = java({Q0: {"locked": False, "last_lock_time": 0.0}, Q1: {}})
+    (held, _), _ = looked_at(reading(running={"a": leaving("LEAVING", 90.0), "b": refused}))
+    assert (held.state, held.owner) == (QueueState.BLOCKED, "a")
+
+
+def test_a_message_that_failed_and_whose_queue_is_to_move_is_not_said_to_be_tried_again():
+    report = {"attempts": 5, "failing_for": 9.0, "fingerprint": "0123"}
+    found = states_after(reading(running={"a": leaving("LEAVING", 9.0, **report)}))
+    assert found[0] is QueueState.OK
 
 
 def test_a_head_that_was_tried_often_is_suspended_without_running_info():

@@ -55,6 +55,10 @@ def not_applicable(pair):
     pair.backlog = [None]
 
 
+def mixed(pair):
+    pair.signs.mixed = {"orders": "'*' (a), 'x' (b)"}
+
+
 def recreated(pair, **found):
     found = Recreation(9, **({"at": AT} | found))
     pair.signs.reading = replace(pair.signs.reading, recreated={QUEUE: found})
@@ -117,13 +121,14 @@ def lagging(pair):
 RECIPES = {
     QueueState.UNKNOWN: unknown,
     QueueState.NOT_APPLICABLE: not_applicable,
-    QueueState.NEW: new,
     QueueState.LOST: lost,
     QueueState.OFFLINE: offline,
     QueueState.ORPHAN: orphan,
     QueueState.BLOCKED: blocked,
     QueueState.EXPIRING: expiring,
     QueueState.STALL: stall,
+    QueueState.NEW: new,
+    QueueState.MIXED: mixed,
     QueueState.RECREATED: recreated,
     QueueState.AHEAD: ahead,
     QueueState.UNLOCKED: unlocked,
@@ -145,6 +150,7 @@ EXCLUDE = (
     | {
         frozenset((QueueState.NEW, QueueState.AHEAD)),
         frozenset((QueueState.LOST, QueueState.AHEAD)),
+        frozenset((QueueState.LOST, QueueState.NEW)),
         frozenset((QueueState.UNKNOWN, QueueState.AHEAD)),
         frozenset((QueueState.NEW, QueueState.RECREATED)),
         frozenset((QueueState.LOST, QueueState.RECREATED)),
