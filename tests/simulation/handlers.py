@@ -10,8 +10,8 @@ from asyncio import CancelledError
 from asyncio import sleep as async_sleep
 
 from orderly import Ack, AsyncListener, ConsumeResult, Fail, Listener, Park
-from orderly.consumer.coroutines import in_thread_of_its_own
 from orderly.errors import OrderlyError
+from orderly.interruptions import in_thread_of_its_own
 from tests.simulation.deaths import ends_processes
 from tests.simulation.kept import End
 
