@@ -517,7 +517,7 @@ class FailurePolicy:
         seconds = _allowed(delivery, seconds)
         case.trying.retrying = soon is not None
         case.trying.waited += seconds if soon is not None else 0.0
-        if case.verdict is not None and soon is None:
+        if case.verdict is not None:
             delivery.context.because = case.verdict.reason.value
         self._events.retry(delivery, failed, case.verdict, seconds, in_place=soon is not None)
         return self._wait(delivery, seconds)
