@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 from orderly.client.connection import Attend
@@ -27,6 +27,7 @@ from orderly.errors import (
     TopicNotFound,
 )
 from orderly.foreign_text import escaped
+from orderly.interruptions import Bell
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.frame import RemotingCommand
 
@@ -253,20 +254,24 @@ class Calls:
             By address what went wrong; None: a reply with code SUCCESS.
         """
         limit = self._timeout if timeout is None else timeout
-        answers: dict[str, Future[OrderlyError | None]] = {}
+        asked, answers, bell = sorted(set(addresses)), dict[str, OrderlyError | None](), Bell()
 
         def check(reply: RemotingCommand, address: str) -> None:
             if reply.code not in ONLY_SUCCESS:
                 raise failure(reply, address, what, by_proxy=self.is_proxy(address))
 
-        for address in sorted(addresses, key=lambda each: (not self.connected(each), each)):
-            answer = answers[address] = Future()
-            put = answer.set_result
+        def put(address: str, error: OrderlyError | None) -> None:
+            answers[address] = error
+            bell.ring()
+
+        for address in sorted(asked, key=self.connected, reverse=True):
+            told = partial(put, address)
             try:
-                self.submit(address, command(), check, put, timeout=limit, may_connect=True)
+                self.submit(address, command(), check, told, timeout=limit, may_connect=True)
             except OrderlyError as error:
-                put(error)
-        return {address: answer.result() for address, answer in sorted(answers.items())}
+                told(error)
+        bell.wait_for(lambda: len(answers) == len(asked), None)
+        return {address: answers[address] for address in asked}
 
     def submit(
         self,

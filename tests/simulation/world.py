@@ -11,7 +11,7 @@ from unittest import mock
 from zlib import crc32
 
 import orderly.client.client as client_module
-from orderly import log
+from orderly import at_exit, log
 from orderly.consumer import rebalancer, runtime
 from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
@@ -266,9 +266,9 @@ def run(scenario, restless=0.05):
         observed(world),
         mock.patch.object(client_module, "Connections", partial(Connections, world.network)),
         mock.patch.object(client_module, "_new_client_id", new_client_id),
-        mock.patch.object(
-            runtime, "_STARTED", set()
-        ),  # a signal ends none of a history's consumers
+        # A signal ends none of a history's consumers, nor does the end of this process.
+        mock.patch.object(runtime, "_STARTED", set()),
+        mock.patch.object(at_exit, "_OPEN", {}),
         mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
         mock.patch.object(lanes, "LANE_BODIES", scenario.bodies),
         mock.patch.object(lanes, "SUSPENDED_BODIES", max(1, scenario.bodies // 8)),
