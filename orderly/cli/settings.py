@@ -206,7 +206,11 @@ def _warn_of_variables(ctx: click.Context) -> None:
     """Of the environment those that neither this command nor any other reads."""
     if isinstance(ctx.command, click.Group):
         return
-    own = {f"{ctx.auto_envvar_prefix}_{param.name}".upper() for param in ctx.command.params}
+    own = {
+        f"{ctx.auto_envvar_prefix}_{param.name}".upper()
+        for param in ctx.command.params
+        if isinstance(param, click.Option) and param.allow_from_autoenv
+    }
     others = (f"{PREFIX}{words.replace(' ', '_')}_".upper() for words in CODES)
     but = [begin for begin in others if not begin.startswith(f"{ctx.auto_envvar_prefix}_")]
     warn_of_unknown(os.environ, variables_of_fields() | own, only_near=False, but=but)

@@ -165,15 +165,15 @@ def is_host(text: str) -> bool:
 # --- functions that are to be called later --------------------------------------------------------
 
 
-def meant(name: str, known: Iterable[str], prefix: str = "") -> str:
+def meant(name: str, known: Iterable[str], prefix: str = "", least: float = 0.75) -> str:
     """What to add to an error about an unknown name: the known one that is nearest; "": none is.
 
-    All names are taken without their `prefix`.
+    Names are compared without their `prefix`, and are alike from `least` (0 to 1) on.
     """
     from difflib import get_close_matches  # noqa: PLC0415  only after a mistake
 
     names = [each.removeprefix(prefix) for each in known]
-    near = get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=0.75)
+    near = get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=least)
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
 
 

@@ -32,6 +32,7 @@ OTHERS = tuple(
 _OF_OTHERS = re.compile(
     r"^ORDERLY_TEST_|_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$"
 )
+_NEAR, _VERY_NEAR = 0.75, 0.85  # ORDERLY_LOCKS_TIMEOUT, of a command, is not ORDERLY_CLOSE_TIMEOUT
 
 
 def warn_of_unknown(
@@ -50,7 +51,7 @@ def warn_of_unknown(
     for name in env:
         if not name.startswith(PREFIX) or name in names or name.startswith(begins):
             continue
-        near = meant(name, names, PREFIX)
+        near = meant(name, names, PREFIX, _VERY_NEAR if only_near else _NEAR)
         if (near or not only_near) and not _OF_OTHERS.search(name):
             _warn(name, f"nothing reads it{near}")
 

@@ -11,9 +11,11 @@ import pytest
 from orderly.cli.commands import CODES
 from orderly.cli.root import run
 from orderly.cli.settings import CommonOptions, parse_settings, read_settings, settings_path
-from orderly.config import variables
+from orderly.config import ConsumerConfig, variables
+from orderly.config.fields import variables_of_fields
 from orderly.config.settings_file import secret
 from orderly.errors import ConfigError
+from tests.support.command_tree import leaves, options
 from tests.support.snapshots import row, snapshot
 from tests.unit.cli.golden.backlog import world
 
@@ -262,6 +264,7 @@ def test_each_command_that_takes_defaults_may_have_a_table(tmp_path):
         ("ORDERLY_BACKLOG_CHECK_CRTI", "did you mean ORDERLY_BACKLOG_CHECK_CRIT?"),
         ("ORDERLY_CONCURENCY", "did you mean ORDERLY_CONCURRENCY?"),
         ("ORDERLY_ZZZZ", "nothing reads it"),
+        ("ORDERLY_BACKLOG_CHECK_NAMESRV", "nothing reads it"),  # it has no variable of its own
         ("ORDERLY_PARKING", "nothing reads it"),  # a field, but none that a text can set
     ],
 )
@@ -284,6 +287,20 @@ def test_no_other_variable_is(monkeypatch, capsys):
     with world(snapshot(row())):
         run(["backlog", "check", "*"])
     assert "ORDERLY_" not in capsys.readouterr().err
+
+
+def test_a_program_does_not_take_the_variables_of_commands_for_misspelt_ones(caplog):
+    variables._warn.cache_clear()
+    env = {
+        f"ORDERLY_{words}_{param.name}".upper().replace(" ", "_"): "7"
+        for words, command in leaves().items()
+        for param in options(command)
+        if param.allow_from_autoenv
+    }
+    fields = variables_of_fields()
+    ConsumerConfig.from_env({name: text for name, text in env.items() if name not in fields})
+    assert len(env) > 50
+    assert caplog.records == []
 
 
 def test_the_page_lists_each_variable_that_is_no_field():
