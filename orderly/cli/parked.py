@@ -385,7 +385,7 @@ def add(
     fields = [_added_fields(outcome) for outcome in added.outcomes]
     unknown = [_queue_fields(queue) | {"error": str(why)} for queue, why in added.unknown]
     document = {"schema": ADD_SCHEMA, "group": group, "keys": fields, "unknown": unknown}
-    rows = [each | {"key": key_text(key)} for each in fields]
+    rows = [each | {"key": key_text(key), "messages": each["parked"]} for each in fields]
     show(CommandOutput.of(_ADDED_COLUMNS, rows, document), form, settings)
     for line in _added_remarks(group, key, added, dry_run=dry_run):
         say(line)
@@ -394,7 +394,7 @@ def add(
 
 
 _AT = (Column("topic"), Column("broker"), Column("queue", ColumnKind.NUMBER), Column("key"))
-_ADDED_COLUMNS = (*_AT, Column("parked", ColumnKind.COUNT), Column("reason"))
+_ADDED_COLUMNS = (*_AT, Column("messages", ColumnKind.COUNT), Column("reason"))
 
 
 def _added_fields(outcome: Outcome) -> dict[str, Any]:

@@ -283,13 +283,18 @@ def subscribed_differently(
         for topic, found in ways.items():
             found.setdefault(filters.get(topic, _NOT_SUBSCRIBED), []).append(client)
     return {
-        topic: ", ".join(f"{way} ({some(clients)})" for way, clients in sorted(found.items()))
+        topic: ", ".join(f"{_cut(way)} ({some(who)})" for way, who in sorted(found.items()))
         for topic, found in ways.items()
         if len(found) > 1
     }
 
 
 _NOT_SUBSCRIBED = "not subscribed"
+_LONGEST = 100  # characters of a filter: members write them
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def some(names: Sequence[str]) -> str:
@@ -305,9 +310,9 @@ def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
         lonely: how many queues nobody has.
     """
     if mixed := mixed_of(reading):
+        shown = some([f"{topic}: {ways}" for topic, ways in mixed.items()])
         yield (
-            "its members subscribe to different topics or filters"
-            f" ({'; '.join(f'{topic}: {ways}' for topic, ways in mixed.items())}): each heartbeat"
+            f"its members subscribe to different topics or filters ({shown}): each heartbeat"
             " overwrites the others' and messages go astray; deploy one version everywhere"
         )
     orders = {_order(running.properties) for running in reading.running.values()} - {""}
@@ -329,7 +334,10 @@ def findings_of(reading: GroupReading, lonely: int = 0) -> Iterator[str]:
 
 
 def mixed_of(reading: GroupReading) -> dict[str, str]:
-    """`subscribed_differently`, of those members that were asked."""
+    """`subscribed_differently`, of the members asked. Who pulls by itself announces anything."""
+    connections = reading.connections
+    if connections is not None and connections.consume_type == ConsumeType.ACTIVELY:
+        return {}
     return subscribed_differently(
         {client: running.subscriptions for client, running in reading.running.items()}
     )

@@ -359,7 +359,7 @@ def why_recreated(pair: GroupTopic, place: int) -> str:
 
 
 def new(pair: GroupTopic, place: int) -> bool:
-    """9. NEW: never committed, read by somebody, and not because the topic was created again."""
+    """9. NEW: never committed, and not because the topic was created again."""
     return pair.committed[place] == NEVER and not recreated(pair, place)
 
 

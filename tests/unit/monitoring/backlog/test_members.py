@@ -192,6 +192,22 @@ def test_the_same_tags_in_another_order_are_the_same_subscription():
     assert [row.state for row in group.rows()] == [QueueState.OK] * 2
 
 
+def test_who_pulls_by_itself_may_announce_what_it_likes():
+    other = replace(java({Q1: {}}), subscriptions=tags("paid"))
+    actively = online("a", "b", kind="CONSUME_ACTIVELY")
+    group = group_after(reading(connections=actively, running={"a": java({Q0: {}}), "b": other}))
+    assert QueueState.MIXED not in [row.state for row in group.rows()]
+
+
+def test_a_filter_of_any_length_is_told_in_a_line():
+    long = ["x" * 5000 + end for end in "ab"]
+    running = {
+        name: replace(java({}), subscriptions=tags(t)) for name, t in zip("ab", long, strict=True)
+    }
+    (finding,) = (t for t in group_after(reading(running=running)).findings if "differ" in t)
+    assert finding.count("xxxx…") == 2, "and the two are not taken for one"
+
+
 def two_topics(at=AT, **fields):
     """Two members that subscribe to a topic each; half of a topic's queues fall to the other."""
     other = replace(java({}, at), subscriptions=(Subscription("refunds"),))
