@@ -12,10 +12,10 @@ import click
 from orderly.cli.backlog.measuring import Pace, measure, pace_options
 from orderly.cli.backlog.verdict_line import verdict_line
 from orderly.cli.command import OrderlyCommand
-from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, show, written
+from orderly.cli.output import OF_BACKLOGS, CommandOutput, Format, format_options, show
 from orderly.cli.selection import Names, groups_options
-from orderly.cli.settings import common_options, settings_of
-from orderly.cli.terminal import discard_stdout, failure_text, printable
+from orderly.cli.settings import CommonOptions, common_options, settings_of
+from orderly.cli.terminal import discard_stdout, failure_text, tell
 from orderly.errors import OrderlyError
 from orderly.monitoring.backlog.snapshot import Snapshot
 from orderly.monitoring.backlog.states import Verdict, severity
@@ -114,18 +114,14 @@ class PluginCommand(OrderlyCommand):
 
 def _say_unknown(error: BaseException, output: str) -> None:
     """Print why there is no verdict, in the format that was asked for; CSV has no place for it."""
-    text = printable(failure_text(error, debug=False))
+    text = failure_text(error, debug=False)
     judgement = Judgement(Verdict.UNKNOWN, (NotOkReason(Verdict.UNKNOWN, "", text),), ())
     nothing = Snapshot(time.time(), 0.0, 0.0, "", {}, {})
-    answer = _answer(nothing, judgement)
-    line = verdict_line(judgement, ())
     if output in ("json", "yaml"):
-        line = written(answer, Format(output), color=False)
-    elif output == "prometheus":
-        line = f"# {line}"
-    if output != "csv":
+        show(_answer(nothing, judgement), Format(output), CommonOptions())
+    elif output != "csv":
         try:
-            click.echo(line)
+            tell(("# " if output == "prometheus" else "") + verdict_line(judgement, ()))
         except BrokenPipeError:
             discard_stdout()
 

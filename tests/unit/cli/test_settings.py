@@ -209,7 +209,7 @@ def test_every_mistake_is_one_line_and_exit_3(write, capsys, text, said):
     command = ["context", "show", "-o", "table"] if "color" in text else None
     assert run(command or ["backlog", "check", "g"]) == 3
     out, err = capsys.readouterr()
-    assert out == ""
+    assert out == ("" if command else f"ORDERLY UNKNOWN - {err.removeprefix('error: ')}")
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert said in err

@@ -89,7 +89,7 @@ def shell(line):
         ("context show > /dev/full", 3, "error: no space left on device"),
         ("send orders <&-", 3, "error: BODY is empty"),
         ("send orders --lines <&-", 0, ""),
-        ("dlq replay shipping <&-", 3, "error: group shipping has no dead letters"),
+        ("dlq replay shipping <&-", 3, "error: there is no group shipping"),
     ],
 )
 def test_closed_and_full(orderly_fake, monkeypatch, line, code, said):
