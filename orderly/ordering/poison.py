@@ -731,8 +731,9 @@ class Verdicts:
         rules = self._rules
         shared = evidence.sharing + 1 >= rules.shared_keys
         if fatal:
-            # Who fails fatally is not among the others.
-            most = self._failing.sharing(key, suspect.fingerprint, inf) >= max(1, evidence.others)
+            # Who fails so fatally is not among the others; who fails so in another way is.
+            alike = self._failing.sharing(key, suspect.fingerprint, inf)
+            most = alike > 0 and alike + evidence.alike >= evidence.others
             patient = shared and evidence.seconds < rules.patience
             return VerdictReason.SHARED if most or patient else None
         if self._most_fail(key, now):
