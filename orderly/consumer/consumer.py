@@ -134,8 +134,13 @@ class OrderlyConsumer:
             key,
         )
         state_topics = new_state_topics(self._session)
-        notes = [each.failing_for for each in each_of(handler) if hasattr(each, "failing_for")]
-        self._session.failing_for = lambda: max((note(group_name) for note in notes), default=0.0)
+        # Of its class: a handler of the program's may have any attribute that it is asked for.
+        listeners: list[Any] = [
+            each for each in each_of(handler) if hasattr(type(each), "failing_for")
+        ]
+        self._session.failing_for = lambda: max(
+            (listener.failing_for(group_name) for listener in listeners), default=0.0
+        )
         owned = [] if offsets is None else [offsets.close]
         processes: ProcessHandler | None = None
         if self.config.executor == "process":

@@ -9,7 +9,6 @@ from tests.simulation.scenario import FORGERIES
 from tests.simulation.world import Violation, run
 
 FORGED = [seed for seed in range(1000) if draw(seed).forged]
-LOSES = 203  # a history that loses messages where members have no secret
 
 
 @pytest.mark.parametrize("seed", FORGED[:4])
@@ -19,10 +18,17 @@ def test_with_a_secret_nothing_is_lost_and_no_order_breaks(seed):
     assert "forged records" in run(scenario).paths
 
 
+def loses(seed):
+    """Whether the history loses messages where members have no secret."""
+    try:
+        run(replace(draw(seed), secrets=""))
+    except Violation as violation:
+        return violation.kind in ("lost", "never delivered")
+    return False
+
+
 def test_without_a_secret_messages_are_skipped():
-    with pytest.raises(Violation) as caught:
-        run(replace(draw(LOSES), secrets=""))
-    assert caught.value.kind in ("lost", "never delivered")
+    assert any(map(loses, FORGED))
 
 
 def test_each_forgery_is_drawn():
