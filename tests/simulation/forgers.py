@@ -111,10 +111,12 @@ class Forger:
     def _another_queues(self, queue):
         """Records of other queues, and of the other topic of this one."""
         topic, other = self._random.sample([STATE, PARK], 2)
-        found = self._stored(other, queue)
-        for each in self._truth.queues():
-            found += self._stored(topic, each) if each != queue else []
-        return self._copied(topic, found, 2)
+        places = [(topic, each) for each in self._truth.queues() if each != queue]
+        newest = self._stored(*self._random.choice([(other, queue), *places, *places]))
+        return [
+            (topic, dict(message.properties), message.raw_body)
+            for message in newest[-self._random.choice([1, 2, 3]) :]
+        ]
 
     # --- made up -------------------------------------------------------------------------------
 
