@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from orderly.consumer.park_commands import SLICE
+from orderly.consumer.replay import SLICE
 from orderly.monitoring.parked import ParkedMessages
 from orderly.testing import judge
 from tests.support.accounts import BAD, WRITTEN, Accounts
