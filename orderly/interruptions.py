@@ -113,8 +113,8 @@ def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future
     """Run `function` on a new thread; the result is to be awaited on the running loop.
 
     It runs to its end, also when nobody awaits it any more, and sees the caller's context
-    variables. The event loop's default executor has
-    few threads, and the program needs them: one silent broker must not take the last one.
+    variables. The event loop's default executor has few threads, and the program needs them: one
+    silent broker must not take the last one.
 
     Args:
         function: may block.
@@ -124,7 +124,6 @@ def in_thread_of_its_own(function: Callable[[], T], name: str) -> asyncio.Future
 
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()  # from now on it cannot be cancelled
-
     context = copy_context()
 
     def run() -> None:

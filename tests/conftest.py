@@ -175,6 +175,13 @@ def queue(topic):
 
 
 @pytest.fixture
+def events():
+    """The library's events, as dicts."""
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+@pytest.fixture
 def closing():
     """Enters what it is given; all is closed at the end."""
     with contextlib.ExitStack() as stack:

@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 
 import pytest
-import structlog
 
 from orderly import Ack
 from orderly.errors import HandlerHung
@@ -15,7 +14,7 @@ from orderly.ordering.explain import Why
 from orderly.ordering.explain_keys import KeyWhy
 from orderly.testing.oracle import Delivered, Sent, judge
 from tests.support import workers
-from tests.support.consuming import judged_by_key, send_numbers
+from tests.support.consuming import judged_by_key, named, send_numbers
 from tests.support.waiting import eventually
 from tests.support.workers import Diary
 
@@ -24,17 +23,6 @@ COUNT = 4
 BAD = ("b", 1)
 TIMEOUT = 2.0  # seconds; a busy machine takes less for what does not hang
 SETTINGS = {"order": "key", "handler_timeout": TIMEOUT, "suspend": 0.05}
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
-
-
-def named(events, name):
-    return [event for event in list(events) if event["event"] == name]
 
 
 def is_bad(messages):

@@ -3,7 +3,6 @@
 import time
 
 import pytest
-import structlog
 
 from orderly import Ack
 from tests.support.consuming import Blocking, Group, send_numbers
@@ -33,12 +32,6 @@ def test_an_idle_one(order, producer, topic, start_group, start_member):
     send_numbers(producer, topic, keys, 1, first=2)
     eventually(lambda: len(group.seen.deliveries) == 36, within=20)
     assert group.seen.by_key() == {key: [0, 1, 2] for key in keys}
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import itertools
 import time
 
 import pytest
-import structlog
 
 from orderly.ordering.explain import Why
 from tests.support.consuming import Blocking, Group, refused_share, send_numbers
@@ -15,12 +14,6 @@ from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
 JAVA_FORCES_AFTER = 20.0
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
 
 
 @pytest.fixture

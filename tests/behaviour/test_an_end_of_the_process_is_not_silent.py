@@ -31,21 +31,10 @@ def end(tmp_path, closing):
             PYTHONPATH=str(ROOT),
         )
         program.go_on = go.touch
-        closing(_Killed(program))
+        closing(program)
         return program
 
     return begin
-
-
-class _Killed:
-    def __init__(self, program):
-        self._program = program
-
-    def __enter__(self):
-        return self._program
-
-    def __exit__(self, *_):
-        self._program.kill()
 
 
 @pytest.fixture

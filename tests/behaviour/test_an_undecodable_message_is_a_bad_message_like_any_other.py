@@ -13,6 +13,7 @@ from orderly.model import UndecodableMessage
 from orderly.monitoring.dead_letters import DeadLetters
 from orderly.monitoring.parked import ParkedMessages
 from orderly.protocol.stored_message import MAX_BODY
+from tests.support.consuming import named
 from tests.support.messages import GARBAGE, ZLIB, send_raw
 from tests.support.waiting import eventually
 
@@ -68,10 +69,6 @@ class Reading:
 
     def of(self, key):
         return [n for n in dict.fromkeys(self.numbers) if "ab"[n % 2] == key]
-
-
-def named(events, name):
-    return [e for e in events if e["event"] == name]
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])

@@ -1,19 +1,11 @@
 """Every event of a consumer, and of a listener, carries all fields that say where."""
 
 import pytest
-import structlog
 
 from orderly import Ack, ConsumeResult, Listener
 from orderly.log import QUEUE_FIELDS
 from tests.support.consuming import send_numbers
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from orderly import (
     PoisonRules,
     Retry,
 )
-from tests.support.consuming import send_numbers
+from tests.support.consuming import named, send_numbers
 from tests.support.topics import dead_numbers
 from tests.support.waiting import eventually
 
@@ -42,10 +42,6 @@ class Shipping:
 
     def by_key(self):
         return {key: self.numbers(key) for key in KEYS}
-
-
-def named(events, name):
-    return [e for e in events if e["event"] == name]
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])

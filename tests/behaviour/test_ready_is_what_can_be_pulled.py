@@ -8,7 +8,6 @@ import re
 import time
 
 import pytest
-import structlog
 
 from orderly.client.broker import USUAL_PULL
 from orderly.ordering.explain import Why
@@ -53,13 +52,6 @@ FORBIDDEN = {  # what is done; what the member says of it, and the monitor
     "the topic": (topic_not_readable, "may be read|not permitted", "may not be read on broker"),
     "the broker": (broker_not_readable, "may be read|not permitted", "lets nobody read"),
 }
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
 
 
 def reasons(member):

@@ -26,22 +26,11 @@ def start(tmp_path, topic, orderly_namesrv, closing, state_topics):
             state_topics(group, topic)
         arguments = ["-m", "tests.behaviour.told_to_end", way, orderly_namesrv, topic, *groups]
         program = Program(arguments, tmp_path, cwd=ROOT, PYTHONPATH=str(ROOT))
-        closing(_Killed(program))
+        closing(program)
         program.says("ready")
         return program
 
     return start
-
-
-class _Killed:
-    def __init__(self, program):
-        self._program = program
-
-    def __enter__(self):
-        return self._program
-
-    def __exit__(self, *_):
-        self._program.kill()
 
 
 @pytest.fixture

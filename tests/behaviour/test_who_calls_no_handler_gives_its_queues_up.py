@@ -4,29 +4,24 @@ import asyncio
 import threading
 
 import pytest
-import structlog
 
 from orderly import Ack
 from orderly.errors import LifecycleError
 from orderly.ordering.explain import Why
-from tests.support.consuming import AsyncRecorder, Group, Recorder, judged_by_key, send_numbers
+from tests.support.consuming import (
+    AsyncRecorder,
+    Group,
+    Recorder,
+    judged_by_key,
+    named,
+    send_numbers,
+)
 from tests.support.waiting import eventually
 
 KEYS = [f"k{i}" for i in range(8)]
 QUEUES = 4  # of `topic`
 TRUST = 6.0  # seconds, lock_trust; a busy machine stands still for less
 SETTINGS = {"lock_interval": 1.0, "lock_trust": TRUST, "suspend": 0.2}
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
-
-
-def named(events, name):
-    return [event for event in list(events) if event["event"] == name]
 
 
 async def ack(messages, context):

@@ -1,7 +1,5 @@
 """Examples run as their users run them: as programs, on a broker; some are killed."""
 
-import contextlib
-
 import pytest
 
 from tests.support.brokers import SHORT, leasing_broker
@@ -20,15 +18,10 @@ def start(tmp_path, closing, monkeypatch):
 
     def start_one(*arguments, **settings):
         program = Program(arguments, tmp_path, **settings)
-        closing(contextlib.closing(_Killed(program)))
+        closing(program)
         return program
 
     return start_one
-
-
-class _Killed:
-    def __init__(self, program):
-        self.close = program.kill
 
 
 @pytest.fixture(scope="package")

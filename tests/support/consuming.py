@@ -128,6 +128,11 @@ class Group:
             consumer.close()
 
 
+def named(events, name):
+    """The events of that name so far, also while others are added."""
+    return [event for event in list(events) if event["event"] == name]
+
+
 def send_numbers(producer, topic, keys, count, first=0, tags=None):
     """Send `count` messages a key, numbered from `first`, keys in turn; returns the results."""
     return [

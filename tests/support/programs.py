@@ -36,6 +36,8 @@ SOON = 60  # seconds
 class Program:
     """Runs from construction on. What it prints is in files, so that no pipe can fill up.
 
+    A `with` kills it at the end.
+
     Args:
         arguments: of Python: a file and its arguments, or "-m" and a module.
         folder: where its output goes.
@@ -53,6 +55,12 @@ class Program:
                 stderr=errors,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
 
     @property
     def lines(self):

@@ -1,7 +1,6 @@
 """An engine that does not run what it is given: when that counts, and what follows."""
 
 import pytest
-import structlog
 
 from orderly.config import ConsumerConfig
 from orderly.consumer import engine_watch
@@ -52,13 +51,6 @@ class Setting:
 @pytest.fixture
 def setting(session, attention, monkeypatch):
     return Setting(session, monkeypatch)
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
 
 
 def names(events):

@@ -5,7 +5,6 @@ import time
 from types import SimpleNamespace
 
 import pytest
-import structlog
 
 from orderly.clock import now
 from orderly.config import ClientConfig, ConsumerConfig
@@ -384,13 +383,6 @@ def queue(hold):
     return held.owned
 
 
-@pytest.fixture
-def warnings():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
-
-
 def pull(queue, numbers):
     """Key "stuck" holds offset 0, and is in work; the others are finished."""
     messages = [message(n, key="tenant") for n in numbers]
@@ -402,19 +394,19 @@ def pull(queue, numbers):
     return stuck
 
 
-def test_it_is_logged_once_and_names_the_key_and_offset_that_hold_it(ends, queue, warnings):
+def test_it_is_logged_once_and_names_the_key_and_offset_that_hold_it(ends, queue, events):
     pull(queue, range(4))
     ends.log_new()
-    assert warnings == [], "just as far as it may be"
+    assert events == [], "just as far as it may be"
     queue.pulled([message(4)], 5, 999, ["a"])
     for _ in range(3):
         ends.log_new()
-    (warning,) = warnings
+    (warning,) = events
     assert (warning["key"], warning["offset"], warning["span"]) == ("stuck", 0, 5)
     assert (warning["log_level"], warning["why"]) == ("warning", "HANDLING")
 
 
-def test_it_is_logged_again_only_after_it_was_pulled_again(ends, queue, warnings):
+def test_it_is_logged_again_only_after_it_was_pulled_again(ends, queue, events):
     stuck = pull(queue, range(6))
     queue.pull_gate(now())
     ends.log_new()
@@ -425,14 +417,14 @@ def test_it_is_logged_again_only_after_it_was_pulled_again(ends, queue, warnings
     ends.log_new()
     pull(queue, range(100, 110))
     ends.log_new()
-    assert [warning["offset"] for warning in warnings] == [0, 100]
+    assert [warning["offset"] for warning in events] == [0, 100]
 
 
-def test_of_a_queue_that_is_given_up_nobody_is_warned(ends, queue, warnings):
+def test_of_a_queue_that_is_given_up_nobody_is_warned(ends, queue, events):
     pull(queue, range(6))
     queue.drop(Drop.REVOKED)
     ends.log_new()
-    assert warnings == []
+    assert events == []
 
 
 # --- what pulls have shown ------------------------------------------------------------------------

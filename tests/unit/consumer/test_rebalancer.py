@@ -2,9 +2,6 @@
 
 import threading
 
-import pytest
-import structlog
-
 from orderly.clock import now
 from orderly.consumer.introspection import ConsumerInspector
 from orderly.consumer.renewal import LockKeeper
@@ -15,13 +12,6 @@ from tests.support.messages import message
 from tests.support.waiting import eventually
 
 OTHER, ME_FIRST = "other@2", "me@1"
-
-
-@pytest.fixture
-def events():
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-    structlog.reset_defaults()
 
 
 def nothing_here(events):
