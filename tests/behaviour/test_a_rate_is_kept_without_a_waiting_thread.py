@@ -7,7 +7,8 @@ import time
 import pytest
 
 from orderly import Ack, Message, Park
-from orderly.consumer.handler_caller import Caller, Mode
+from orderly.clock import now
+from orderly.consumer import handler_caller
 from orderly.monitoring.parked import ParkedMessages
 from orderly.ordering.explain import Why
 from orderly.ordering.explain_keys import KeyWhy
@@ -30,11 +31,18 @@ class Starts:
 
     def __init__(self):
         self.calls, self.begun, self._lock = [], {}, threading.Lock()
+        self._looked = threading.local()
+
+    def now(self):
+        """The consumer's clock; the last look on a thread before its handler is the beginning."""
+        self._looked.at = now()
+        return self._looked.at
 
     def plain(self, messages, context):
         at = time.monotonic()
         with self._lock:
             self.calls += [(at, m.sharding_key, int(m.body)) for m in messages]
+            self.begun.setdefault(messages[0].sharding_key, []).append(self._looked.at)
         return Ack()
 
     async def coroutine(self, messages, context):
@@ -49,14 +57,8 @@ class Starts:
 
 @pytest.fixture
 def starts(monkeypatch):
-    found, begin = Starts(), Caller.begin
-
-    def noted(self, held, batch, key=None, mode=Mode.LIVE):
-        called = begin(self, held, batch, key, mode)
-        found.begun.setdefault(key, []).append(called.at)
-        return called
-
-    monkeypatch.setattr(Caller, "begin", noted)
+    found = Starts()
+    monkeypatch.setattr(handler_caller, "now", found.now)
     return found
 
 
