@@ -30,13 +30,14 @@ TRACE_ON = "TRACE_ON"
 INNER_NUM = "INNER_NUM"
 INNER_BASE = "INNER_BASE"
 UNREAD = "ORDERLY_UNREAD"  # ours, of a dead letter whose body could not be read: its flags
+ATTEMPT = "ORDERLY_ATTEMPT"  # ours, of a message that is sent again: which attempt this is, from 2
 
 # Names a client or a broker acts upon, overwrites or removes (MessageConst): no user's.
 RESERVED: frozenset[str] = frozenset(
     {
         KEYS, TAGS, WAIT, UNIQ_KEY, SHARDING_KEY, DELAY, RETRY_TOPIC, ORIGIN_MESSAGE_ID,
         RECONSUME_TIME, MAX_RECONSUME_TIMES, REAL_TOPIC, REAL_QUEUE_ID, MIN_OFFSET, MAX_OFFSET,
-        CLUSTER, MSG_REGION, TRACE_ON, INNER_NUM, INNER_BASE,
+        CLUSTER, MSG_REGION, TRACE_ON, INNER_NUM, INNER_BASE, ATTEMPT,
         "1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "BUYER_ID",
         "CHECK_IMMUNITY_TIME_IN_SECONDS", "CONSUME_START_TIME", "CORRECTION_FLAG",
         "CORRELATION_ID", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC", "DUP_INFO",
