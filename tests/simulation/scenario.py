@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
 ENDS = 202
+RETRIES = 2  # of a producer that nothing is said of
 BACK, TO_THE_END = 0, 100  # where an offset reset goes, percent of what is committed
 ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a key that is not parked
 MADE_BY_HAND, MADE_BY_SENDS, PARK_TOPIC = 1, 2, 4  # of a topic of records: how it comes back, which
@@ -69,6 +70,7 @@ class Scenario:
         queues: per broker.
         messages: how many each producer sends, to `keys` keys of its own, within `seconds`.
         burst: how many of them at once.
+        retries: of a producer; with more than usual it is also patient for as long as it takes.
         handling: seconds a handler usually takes for a message.
         settings: of the consumers' configuration; their `order` is in it.
         failing, slow: share of messages whose first handling fails, or takes long.
@@ -99,6 +101,7 @@ class Scenario:
     messages: int
     keys: int
     burst: int
+    retries: int
     seconds: float
     handling: float
     settings: tuple

@@ -25,6 +25,7 @@ from tests.simulation.kept import End, Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
+from tests.simulation.repeats import Repeats
 from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, PULL, QUERY, SEND, SETTLED, UNLOCK
 from tests.simulation.threads import EPOCH
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
@@ -122,6 +123,7 @@ class Witness:
         self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.kept = Kept(world)
+        self.repeats = Repeats(world)
         self._paused_at = {}  # by process: when, and which queues the topic had then
         self._keys_paused_at = {}  # by process and key
         self._pace = Pace(world)
@@ -335,6 +337,7 @@ class Witness:
             done = self._finished_by.pop((process, queue))
             self._finished_by[process, former[queue]] = done
         self.commits.archive(former)
+        self.repeats.begin_anew(former)
 
     def has_finished(self, process, place):
         """Whether a process is done with a message, since it took the queue."""
@@ -663,6 +666,7 @@ class Witness:
         parked = self.ledger.parked
         check = parked.check_replayed if replayed else parked.check_live
         self._checked(check, member, *place)
+        self._checked(self.repeats.check, member, place, self.calls)
         sought, _ = self._sought.get((member.process, place[0]), (-math.inf, 0))
         if place[0] not in self._truth.unsure and call.began > sought:  # it finishes its batch
             options = {"calm": self._calm, "replayed": replayed}
