@@ -253,6 +253,7 @@ class Commits:
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
         truth, done = self._truth, self._truth.finished[queue]
+        self._world.witness.repeats.asked_for(queue, target)
         # Else nothing is ahead, now or as far as the record knows.
         ahead = truth.unfinished(queue, truth.log(queue).max_offset) or self._ledger.is_ahead(queue)
         doubtful = bool(ahead) and self._ledger.may_look_forgotten(queue, target)

@@ -26,6 +26,9 @@ class Network:
         kernel: whose time it is.
         cluster: the FakeCluster.
         servers: server name (a broker's, or NAME_SERVER) by "host:port".
+
+    Attributes:
+        unread: by link that has ended, how much of it its server will read nevertheless.
     """
 
     def __init__(self, kernel, cluster, servers):
@@ -44,7 +47,7 @@ class Network:
         self.left_behind = lambda link, command: (
             None
         )  # seconds until it is read, or None: it is not
-        self._unread = {}  # by link that has ended, how much its server will read nevertheless
+        self.unread = {}
         self._numbers = 0
         self._tick_at = None
 
@@ -138,9 +141,9 @@ class Network:
             return
         for command in link.under_way:
             if (seconds := self.left_behind(link, command)) is not None:
-                self._unread[link] = self._unread.get(link, 0) + 1
+                self.unread[link] = self.unread.get(link, 0) + 1
                 self._read_later(link, command, seconds)
-        if link not in self._unread:  # else that is what it reads last
+        if link not in self.unread:  # else that is what it reads last
             self.send_all(self.cluster.disconnected(link.number))
         link.arrived(None)
 
@@ -150,18 +153,18 @@ class Network:
         self.kernel.at(going_on + seconds, lambda: self._read_unread(link, command, seconds))
 
     def _read_unread(self, link, command, seconds):
-        if link not in self._unread:
+        if link not in self.unread:
             return
         if self.frozen_until.get(self.servers[link.address], 0.0) > self.kernel.now:
             self._read_later(link, command, seconds)
             return
         self._carry_out(link, command)
-        self._unread[link] -= 1
-        if not self._unread[link]:
+        self.unread[link] -= 1
+        if not self.unread[link]:
             self._forget_unread(link)
 
     def _forget_unread(self, link):
-        del self._unread[link]
+        del self.unread[link]
         self.send_all(self.cluster.disconnected(link.number))
 
     def cut_all(self, wanted):
@@ -180,7 +183,7 @@ class Network:
     def _hang_up(self, name):
         self.down.add(name)
         self.cut_all(lambda link: self.servers[link.address] == name)
-        for link in [link for link in self._unread if self.servers[link.address] == name]:
+        for link in [link for link in self.unread if self.servers[link.address] == name]:
             self._forget_unread(link)
 
     def start_broker(self, name):

@@ -248,6 +248,8 @@ class Witness:
             parked = ledger.parked.stored(member, broker, header.queue_id, offset)
             if parked is not None:
                 ledger.deaths.check_blame(queue, parked)
+                if self._grants.rightful(member, queue):
+                    self.repeats.check(member, (queue, parked.offset), "parked")
         elif (record := record_in(command)) is not None:
             judged = not self.commits.ignored(queue)
             if isinstance(record, Confirm):
@@ -475,7 +477,9 @@ class Witness:
         queue, lane, truth = message.queue, self.lane(message), self._truth
         behind = range(message.queue_offset + 1, truth.log(queue).max_offset)
         return not any(
-            truth.wanted(queue, o) and self.lane(truth.message(queue, o)) == lane for o in behind
+            self.lane(truth.message(queue, o)) == lane
+            for o in behind
+            if truth.wanted(queue, o) and not truth.passed(queue, o)
         )
 
     # --- what the program does -----------------------------------------------------------------
@@ -666,7 +670,7 @@ class Witness:
         parked = self.ledger.parked
         check = parked.check_replayed if replayed else parked.check_live
         self._checked(check, member, *place)
-        self._checked(self.repeats.check, member, place, self.calls)
+        self._checked(self.repeats.check, member, place)
         sought, _ = self._sought.get((member.process, place[0]), (-math.inf, 0))
         if place[0] not in self._truth.unsure and call.began > sought:  # it finishes its batch
             options = {"calm": self._calm, "replayed": replayed}

@@ -225,6 +225,7 @@ class World:
             self.kernel.now >= self.end
             and all(producer.done for producer in self.producers)
             and all(member.running for member in self.members)
+            and not self.network.unread
             and all(map(self.truth.consumed, self.truth.queues()))
             and all(map(self.truth.owner, self.truth.queues()))
             and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))
