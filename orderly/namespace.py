@@ -35,6 +35,11 @@ def is_retry_topic(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
 
 
+def of_send_backs(topic: str) -> bool:
+    """Whether it holds what a group sent back, or gave up: the same messages under the same ids."""
+    return topic.startswith(_KINDS)
+
+
 def first_topic(topic: str, stated: str | None) -> str:
     """The topic that a message was sent to.
 

@@ -20,6 +20,7 @@ SENTENCES: Mapping[str, str] = {
     "message.poison": "a bad message was found ({because}); on_poison says {outcome}",
     "message.blocked": "a bad message blocks its key or queue; it is tried again in {seconds} s",
     "message.skipped": "a bad message was skipped",
+    "message.repeat_skipped": "a repeated send of the message at offset {first} was left out",
     "message.replay_failed": "a parked message failed again",
     "message.dead_lettered": "a message was stored as a dead letter",
     "message.not_dead_lettered": "a dead letter was not stored; its message waits",

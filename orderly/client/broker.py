@@ -39,10 +39,11 @@ from orderly.protocol.offsets import (
     SearchOffset,
     UpdateConsumerOffset,
 )
-from orderly.protocol.pull import PullFlag, PullMessage, PullReply
+from orderly.protocol.properties import ATTEMPT
+from orderly.protocol.pull import PullFlag, PullMessage, PullReply, QueryMessage
 from orderly.protocol.send import SendReply
 from orderly.protocol.statistics import GetTopicStats, TopicOffset, decode_topic_stats
-from orderly.protocol.stored_message import decode_pull
+from orderly.protocol.stored_message import decode_messages, decode_pull
 from orderly.protocol.topics import decode_topic_list
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
@@ -117,6 +118,7 @@ class PullResult:
         min_offset, max_offset: where the queue began and ended when the broker replied.
         suggested_broker_id: the replica the broker would rather have asked next.
         address: who replied; "" if nobody noted it.
+        marked: some of the messages can be second attempts of a send (`ordering.repeats`).
     """
 
     status: PullStatus
@@ -126,8 +128,10 @@ class PullResult:
     max_offset: int
     suggested_broker_id: int
     address: str = ""
+    marked: bool = False
 
 
+_MARK = f"{ATTEMPT}\x01".encode()
 _QUEUE_OFFSET = "queueOffset"
 
 
@@ -186,6 +190,7 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
         header.max_offset,
         header.suggest_which_broker_id,
         address,
+        _MARK in reply.body,  # once for all: nearly no message is sent again
     )
 
 
@@ -520,6 +525,36 @@ class BrokerCalls:
                 return self.pull_now(query.for_fewer(), master=master)
             raise query.too_large(error) from error
         return read_pull_reply(query, reply)
+
+    def with_id(
+        self, queue: MessageQueue, message_id: str, *, since: float, until: float
+    ) -> list[ReceivedMessage]:
+        """The messages of a queue that have this id, as its broker's index knows them.
+
+        A message can be there and not in the index: see `QueryMessage`.
+
+        Args:
+            queue: which queue.
+            message_id: the sender's (UNIQ_KEY).
+            since: when they were stored at the earliest (seconds since the epoch).
+            until: and at the latest.
+        """
+        header = QueryMessage(
+            topic=queue.topic,
+            key=message_id,
+            begin_timestamp=max(0, int(since * 1000)),
+            end_timestamp=int(until * 1000),
+        )
+        reply = self._ask(
+            queue,
+            request(header.code, to_ext(header)),
+            f"the messages of {queue} with id {message_id!r}",
+            accept=_FOUND_OR_NONE,
+        )
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return []
+        messages = decode_messages(reply.body, queue.broker_name)
+        return [m for m in messages if m.queue == queue and m.message_id == message_id]
 
     def send(
         self,

@@ -275,6 +275,8 @@ class Coroutines(Engine):
     async def _work(self, held: HeldQueue, batch: Batch) -> None:
         if batch.lane_task is not None:
             await self._run_lane_task(held, batch, batch.lane_task)
+        elif batch.repeats is not None:
+            self._finisher.pass_over(held, batch)
         elif held.sets_aside(batch.key):
             await _in_thread(self._finisher.set_aside, held, batch)
         elif not held.owned.suspects.careful:

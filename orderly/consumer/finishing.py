@@ -17,6 +17,7 @@ from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
 from orderly.ordering.results import ALL_FINISHED, Disposition
+from orderly.protocol.properties import ATTEMPT
 
 EXPIRES = "it failed until the broker was about to delete it"
 NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
@@ -130,6 +131,23 @@ class Finisher:
         untried = {message.queue_offset for message in batch.messages} - failures.keys()
         disposition = Disposition.COMMIT if wait is None else Disposition.PUT_BACK
         self._apply(held, batch, disposition, wait, finished=finished, untried=untried)
+
+    def pass_over(self, held: HeldQueue, batch: Batch) -> None:
+        """Finish a repeated send, which no handler gets.
+
+        With what a handler keeps of its lane (manual commit) it waits for the word on that.
+        """
+        message = batch.messages[0]
+        with held.lock:
+            kept = batch.lane.messages.in_hand > 1
+        self._session.statistics.repeated(held.queue.topic, now())
+        held.log.info(
+            "message.repeat_skipped",
+            **log_context(self._session.group, held, message, batch.key),
+            first=batch.repeats,
+            attempt=message.properties.get(ATTEMPT, "1"),
+        )
+        self._apply(held, batch, Disposition.KEEP if kept else Disposition.COMMIT)
 
     def _apply(
         self,

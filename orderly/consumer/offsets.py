@@ -286,14 +286,17 @@ class OffsetSaver:
             unsaved = owned.unsaved(now()) is not None
             offset, ahead, moved = owned.offset, owned.ahead, owned.restarted
             kept, crashes = owned.parking.kept, owned.crashes(closing=closing)
+            marks = owned.sent_again if held.memory is not None else ()
         finished = () if ahead is None else ahead.finished
-        progress = CommitProgress(offset, finished, moved, kept, crashes)
+        progress = CommitProgress(offset, finished, moved, kept, crashes, marks)
         if unsaved or anyway:
             return progress
         if held.memory is None:
             return None
         fence = owned.fence
-        due = held.memory.due(offset, fence.written, finished, kept, crashes, fence=fence)
+        due = held.memory.due(
+            offset, fence.written, finished, kept, crashes, sent_again=marks, fence=fence
+        )
         return progress if closing or due or self._stale(held) else None
 
     def _fenced(self, held: HeldQueue, error: LockLost) -> None:

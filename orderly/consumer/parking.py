@@ -83,8 +83,8 @@ class Parker:
             may, and the lane is to wait so many seconds.
         """
         with held.lock:
-            taken = batch.lane.messages.taken
-        messages = [m for m in taken if m.queue_offset not in finished]
+            messages = held.owned.no_repeats(batch.lane)
+        messages = [m for m in messages if m.queue_offset not in finished]
         if not messages:
             return None
         at = log_context(self._session.group, held, messages[0], batch.key)
@@ -119,7 +119,9 @@ class Parker:
             OrderlyError: nothing may count as parked.
         """
         with held.lock:
-            messages = batch.lane.messages.taken
+            messages = held.owned.no_repeats(batch.lane)
+        if not messages:
+            return "all that waits of it are repeated sends, which end by themselves"
         key = self._key(held, batch.key)
         refusal = self._impossible(held, batch.key, key)
         if refusal is None:

@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 from orderly.client.broker import PullQuery, PullResult, PullStatus
 from orderly.clock import now
+from orderly.consumer.copies import copies_before
 from orderly.consumer.session import HeldQueue, Session
 from orderly.errors import LockLost, OrderlyError, RemotingError, ReplyTooLarge, TopicNotFound
 from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage
+from orderly.namespace import of_send_backs
 from orderly.ordering.broker_calls import OffsetReset
-from orderly.ordering.owned_queue import PullGate
+from orderly.ordering.owned_queue import NONE_MARKED, PullGate
+from orderly.ordering.repeats import is_marked
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
@@ -156,7 +159,13 @@ class Puller:
         # An answer at once shows whether the queue can be pulled, also if it is empty.
         return query if held.owned.proven else replace(query, suspend=0.0)
 
-    def _replied(self, held: HeldQueue, query: PullQuery, reply: PullResult | OrderlyError) -> None:
+    def _replied(
+        self,
+        held: HeldQueue,
+        query: PullQuery,
+        reply: PullResult | OrderlyError,
+        marked: Mapping[int, int | None] | None = None,
+    ) -> None:
         try:
             if isinstance(reply, OrderlyError) and not isinstance(reply, ReplyTooLarge):
                 self._failed(held, reply)
@@ -177,10 +186,37 @@ class Puller:
                 held, reply.address
             ):
                 self._doubt_pulled(held)  # the log got shorter: what comes may be of another one
+            elif marked is None and (again := self._sent_again(reply)):
+                self._executor.submit(self._look_for_copies, held, query, reply, again)
             else:
-                self._take_in(held, reply)
+                self._take_in(held, reply, marked or NONE_MARKED)
         except Exception as error:  # noqa: BLE001 - a queue that is not pulled waits for ever
             self._failed(held, error)
+
+    def _sent_again(self, reply: PullResult) -> list[ReceivedMessage]:
+        """The marked messages of a reply: of them it has to be known what they repeat.
+
+        A send-back keeps the id, so the topics of retries and dead letters are left alone.
+        """
+        if not reply.marked or not self._session.config.skip_repeats:
+            return []
+        return [m for m in reply.messages if is_marked(m) and not of_send_backs(m.queue.topic)]
+
+    def _look_for_copies(
+        self,
+        held: HeldQueue,
+        query: PullQuery,
+        reply: PullResult,
+        again: Sequence[ReceivedMessage],
+    ) -> None:
+        """Take a reply in once it is known what its marked messages repeat; that may connect."""
+        session = self._session
+        try:
+            marked = copies_before(session.client.brokers, session.group, held.queue, again)
+        except Exception as error:  # noqa: BLE001 - as in `_replied`
+            self._failed(held, error)
+            return
+        self._replied(held, query, reply, marked)
 
     def _too_large(self, held: HeldQueue, query: PullQuery, error: ReplyTooLarge) -> None:
         """Ask for fewer messages; one that alone is too large holds its queue, for none is skipped.
@@ -233,7 +269,9 @@ class Puller:
             retry = self._session.config.pull_retry
             self._session.client.schedule.after(retry, partial(self.start, held))
 
-    def _take_in(self, held: HeldQueue, reply: PullResult) -> None:
+    def _take_in(
+        self, held: HeldQueue, reply: PullResult, marked: Mapping[int, int | None]
+    ) -> None:
         if reply.status is PullStatus.FOUND:
             held.pull_batch = min(held.pull_batch + 1, self._session.config.pull_batch)
         messages = self._wanted(held, reply)
@@ -251,7 +289,7 @@ class Puller:
                 next_offset = messages.pop().queue_offset
         with held.lock:
             passed = next_offset > held.owned.next_pull
-            ready = held.owned.pulled(messages, next_offset, reply.max_offset, keys)
+            ready = held.owned.pulled(messages, next_offset, reply.max_offset, keys, marked=marked)
             held.owned.no_key = None if failure is None else self._text_of(failure)
             unseen = passed and held.owned.fence.landmark is None
         if ready:

@@ -42,6 +42,7 @@ from orderly.ordering.fence import Fence
 from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
 from orderly.ordering.ownership import Inheritance, take_over
 from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
+from orderly.ordering.repeats import Repeats, SentAgain
 from orderly.ordering.start import StartPosition, find_start
 from orderly.protocol.heartbeat import Subscription
 
@@ -440,6 +441,7 @@ class Taker:
             kept=inherited.kept,
             generation=0 if inherited.memory is None else inherited.memory.generation,
             suspects=Suspects(inherited.crashes, inherited.start, inherited.end),
+            repeats=self._repeats(queue, inherited),
         )
         held = self._session.add(owned, subscription, inherited.memory)
         self._session.untaken.pop(queue, None)
@@ -448,6 +450,15 @@ class Taker:
             with contextlib.suppress(OrderlyError):
                 renew_now(self._session, held)
         held.ownership = HeldOwnership(self._session, held)  # now it can be announced
+
+    def _repeats(self, queue: MessageQueue, inherited: Inheritance) -> Repeats:
+        """What is known of repeated sends; this process may know more of resets than a record."""
+        if not self._session.config.skip_repeats:
+            return Repeats()
+        known, floor = self._session.known.get(queue), inherited.floor
+        if known is not None and inherited.begin.former is None:
+            floor = max(floor, known.floor)
+        return Repeats(floor, map(SentAgain._make, inherited.sent_again))
 
     def _inherit(self, queue: MessageQueue, asked_at: float) -> tuple[Inheritance | None, float]:
         """What the queue goes on with, and when its lock was last asked for.
@@ -475,7 +486,8 @@ class Taker:
             begin = converse(find_start(queue, position, known), perform)
             sent = () if known is None else known.sent
             fence = Fence(begin.start, sent, begin.landmark, now())
-            return Inheritance(begin.start, fence, begin), asked_at
+            book = () if known is None or begin.floor or begin.former is not None else known.book
+            return Inheritance(begin.start, fence, begin, sent_again=book), asked_at
         topics, client_id = self._state_topics, session.client.client_id
         state_queue, park_queue = topics.queue_of(queue), topics.park_queue_of(queue)
         dialogue = take_over(queue, state_queue, park_queue, client_id, position, now=now())

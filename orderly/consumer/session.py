@@ -411,8 +411,12 @@ class Session:
     def remove(self, held: HeldQueue) -> None:
         """Forget a queue that was released or lost."""
         self.renew_version()
-        fence = held.owned.fence
-        self.known[held.queue] = FormerPosition(fence.written, fence.landmark, fence.window)
+        owned, fence = held.owned, held.owned.fence
+        with held.lock:
+            floor, book = owned.floor, owned.sent_again
+        self.known[held.queue] = FormerPosition(
+            fence.written, fence.landmark, fence.window, floor=floor, book=book
+        )
         with self._lock:
             self._held.pop(held.queue, None)
         held.released = True

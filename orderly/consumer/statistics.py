@@ -43,6 +43,7 @@ class TopicStatistics:
         pull_seconds: mean time of a pull in the last minute.
         pulled_per_second: messages in the last minute.
         calls: calls of the handler since the start, by how they ended.
+        repeats_skipped: repeated sends since the start, which no handler got.
     """
 
     consume_seconds: float
@@ -52,6 +53,7 @@ class TopicStatistics:
     pull_seconds: float
     pulled_per_second: float
     calls: Mapping[ReturnType, int]
+    repeats_skipped: int = 0
 
 
 class Notes(Generic[N]):
@@ -123,6 +125,11 @@ class Statistics:
         """Note one pull that was answered `seconds` after it was sent."""
         self._notes.note((topic, now, messages, seconds, None, True, 1))
 
+    def repeated(self, topic: str, now: float) -> None:
+        """Note a repeated send that no handler gets."""
+        with self._notes.lock:
+            self._topic(topic, now).repeats += 1
+
     def of(self, topic: str, now: float) -> TopicStatistics:
         """What is known of `topic`; zeros if nothing is."""
         with self._notes.lock:
@@ -138,10 +145,13 @@ class Statistics:
 
     def _add(self, event: _Event) -> None:
         topic, now, messages, seconds, kind, ok, calls = event
+        self._topic(topic, now).add(now, messages, seconds, kind, ok=ok, calls=calls)
+
+    def _topic(self, topic: str, now: float) -> _Topic:
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = _Topic(now)
-        found.add(now, messages, seconds, kind, ok=ok, calls=calls)
+        return found
 
 
 # topic, now, messages, seconds, how the calls ended (None: it is a pull), whether they were done,
@@ -170,11 +180,12 @@ class _Sums:
 class _Topic:
     """The spans of one topic in which anything happened, oldest first."""
 
-    __slots__ = ("calls", "since", "spans")
+    __slots__ = ("calls", "repeats", "since", "spans")
 
     def __init__(self, now: float) -> None:
         self.since = now
         self.calls = dict.fromkeys(ReturnType, 0)
+        self.repeats = 0
         self.spans = deque([_Sums(_number(now))], maxlen=_HOUR + 1)
 
     def add(
@@ -223,6 +234,7 @@ class _Topic:
             pull_seconds=_mean((sums.pull_seconds, sums.pulls) for sums in minute),
             pulled_per_second=sum(sums.pulled for sums in minute) / elapsed,
             calls=dict(self.calls),
+            repeats_skipped=self.repeats,
         )
 
 

@@ -334,6 +334,8 @@ class Worker(Engine):
     def _work(self, held: HeldQueue, batch: Batch) -> None:
         if batch.lane_task is not None:
             self._run_lane_task(held, batch, batch.lane_task)
+        elif batch.repeats is not None:
+            self._finisher.pass_over(held, batch)
         elif held.sets_aside(batch.key):
             self._finisher.set_aside(held, batch)
         elif not held.owned.suspects.careful:

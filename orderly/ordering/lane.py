@@ -228,6 +228,8 @@ class Batch:
             taken; None: no handler gets them. Written by its run, without a lock.
         done: how many of the messages, from the first, its run has handled with plain success
             while the others are still to be handed out. Written by that run, without a lock.
+        repeats: the offset of the copy before it that its one message repeats (`repeats`): no
+            handler gets it; None: it repeats nothing.
     """
 
     lane: Lane
@@ -236,6 +238,7 @@ class Batch:
     errand: bool = False
     began: float | None = None
     done: int = 0
+    repeats: int | None = None
 
     def narrow(self, kept: int) -> None:
         """Be about the `kept` messages after those that are done, and no others."""

@@ -15,17 +15,19 @@ when to pull (`Window`).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from enum import Enum, StrEnum
+from types import MappingProxyType
 
 from orderly.config import ConsumerConfig
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence, landmark_of
-from orderly.ordering.lane import Batch, Turn
+from orderly.ordering.lane import Batch, Lane, Turn
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.offset_runs import ConsumedAhead, Runs, contains
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
+from orderly.ordering.repeats import Repeats, SentAgain
 from orderly.ordering.results import Disposition
 
 
@@ -214,6 +216,7 @@ class Window:
 
 EXPIRING = 0.5  # of the time for which a broker keeps a message: then a warning says that it goes
 LAST_TRY = 0.75  # then its key is parked if it fails once more
+NONE_MARKED: Mapping[int, int | None] = MappingProxyType({})
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
 
 
@@ -235,12 +238,14 @@ class OwnedQueue:
         kept: the keys that former owners parked.
         generation: of the topic, as the record counts them.
         suspects: what may have ended their processes; None: nothing.
+        repeats: what is known of repeated sends; None: nothing.
 
     Attributes:
         messages: what is unfinished here.
         fence: what we wrote to the broker.
         parking: the keys that are parked.
         suspects: messages that may end the process of whoever handles them.
+        repeats: messages that repeat others.
         last_tries: by key, a message that is about to be deleted: if it fails once more, it is
             taken out of the way.
         no_key: how the key function fails for the next message, set by the shell; None: it works.
@@ -269,6 +274,7 @@ class OwnedQueue:
         kept: ParkingState = NOTHING_PARKED,
         generation: int = 0,
         suspects: Suspects | None = None,
+        repeats: Repeats | None = None,
     ) -> None:
         self.queue = queue
         self.lease = lease
@@ -281,6 +287,7 @@ class OwnedQueue:
         self.fence = Fence(start, now=lease.renewed_at) if fence is None else fence
         self.parking = ParkedKeys(kept, generation)
         self.suspects = suspects or Suspects()
+        self.repeats = repeats or Repeats()
         self.dropped: Drop | None = None
         self.restarted = False
         self.paused = False
@@ -297,6 +304,7 @@ class OwnedQueue:
         self.no_key: str | None = None
         self.too_large: str | None = None
         self.held_until: float | None = None
+        self._start = start
         self._spacing = spacing
         self._end: int | None = None
         self._finished = finished
@@ -434,6 +442,8 @@ class OwnedQueue:
         next_offset: int,
         end: int | None = None,
         keys: Sequence[Hashable] | None = None,
+        *,
+        marked: Mapping[int, int | None] = NONE_MARKED,
     ) -> bool:
         """Take in a pull's reply; returns whether something can be handed out.
 
@@ -443,6 +453,7 @@ class OwnedQueue:
                 filtered and count as done once nothing lower is unfinished.
             end: the offset after the broker's newest message, when it replied.
             keys: of each message, with `by_key`.
+            marked: those that were sent again, see `Repeats.arrived`.
         """
         self.pulling = False
         self.too_large = self.pull_error = self.failing_since = None
@@ -452,6 +463,7 @@ class OwnedQueue:
             return False
         if messages and self.fence.landmark is None:
             self.fence.landmark = landmark_of(messages[0])
+        self.repeats.arrived(messages, marked)
         if self._finished:
             new = [not contains(self._finished, m.queue_offset) for m in messages]
             messages = [m for m, is_new in zip(messages, new, strict=True) if is_new]
@@ -536,6 +548,8 @@ class OwnedQueue:
         if self.dropped is not None:
             return []
         missing = self.messages.refill(asked, messages, next_offset)
+        if missing:
+            self.repeats.lost(missing)
         self._advance()
         return missing
 
@@ -634,7 +648,63 @@ class OwnedQueue:
             self._runs -= 1
         else:
             self.handled_at = now
+            if self.repeats.firsts and batch.messages:
+                self._set_apart(batch)
         return batch
+
+    # --- repeated sends ------------------------------------------------------------------------
+
+    def _set_apart(self, batch: Batch) -> None:
+        """Cut a batch before the first message that may be a repeat, or after it if it is one."""
+        self.repeats.passed(self.offset)
+        firsts = self.repeats.firsts
+        if batch.messages[0].queue_offset in firsts:
+            batch.repeats = self._repeated(batch.messages[0], batch.lane)
+        may_be = (n for n, message in enumerate(batch.messages) if message.queue_offset in firsts)
+        place = 1 if batch.repeats is not None else next((n for n in may_be if n), None)
+        if place is not None:
+            self.messages.narrow(batch, place)
+        if batch.repeats is not None:
+            batch.began = None
+
+    def _repeated(self, message: ReceivedMessage, lane: Lane) -> int | None:
+        """Where the copy stands that a message in hand repeats; None: it repeats nothing.
+
+        It does not before that copy is finished, or a handler keeps it (manual commit).
+        """
+        first = self.repeats.firsts.get(message.queue_offset)
+        if first is None or first < self._start or first < self.offset:
+            return first
+        kept = any(each.queue_offset == first for each in lane.messages.taken)
+        return first if kept or first not in self.messages.offsets() else None
+
+    def no_repeats(self, lane: Lane) -> list[ReceivedMessage]:
+        """What a lane has in hand, without what repeats something finished or in hand."""
+        taken = lane.messages.taken
+        if not self.repeats.firsts:
+            return list(taken)
+        return [message for message in taken if self._repeated(message, lane) is None]
+
+    @property
+    def floor(self) -> int:
+        """Below it nothing counts for its next owner in this process; see `Repeats`.
+
+        Another filter may have left a first copy out.
+        """
+        chosen = self.restarted or self.dropped is Drop.RESUBSCRIBED
+        return self.offset if chosen else self.repeats.floor
+
+    @property
+    def sent_again(self) -> tuple[SentAgain, ...]:
+        """The marked messages that are finished: what a later owner is to know of.
+
+        Not what is unfinished: a broker can lose it, and then a late copy is the message.
+        """
+        book = self.repeats.book
+        if not book or self.restarted:
+            return ()
+        unfinished = set(self.messages.offsets())
+        return tuple(each for each in book if each.offset not in unfinished)
 
     def hands_out(self, batch: Batch, now: float) -> bool:
         """True if a batch in work may go on to its next message; may be asked without the lock."""

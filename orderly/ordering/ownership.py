@@ -35,6 +35,7 @@ from orderly.ordering.parking import NOTHING_PARKED, ParkingState, rebuild
 from orderly.ordering.start import FormerPosition, StartPosition, find_start
 from orderly.ordering.state_records import (
     BLOCK,
+    Marks,
     RecordedState,
     StateContent,
     StateReader,
@@ -66,6 +67,7 @@ class Inheritance:
         kept: the parked keys; also after a reset.
         rebuilt: they were worked out from the park queue, for want of a record.
         crashes: owners that ended without closing, and what they were handling.
+        sent_again: marked messages that former owners finished.
         end: after an unclean end, the offset after the newest message; else `start`.
     """
 
@@ -81,6 +83,12 @@ class Inheritance:
     rebuilt: bool = False
     crashes: Crashes = NO_CRASHES
     end: int = 0
+    sent_again: Marks = ()
+
+    @property
+    def floor(self) -> int:
+        """Below it nothing was handled, or is to count: somebody chose the start; 0: nobody did."""
+        return self.start if self.reset else self.begin.floor
 
 
 def take_over(
@@ -136,16 +144,19 @@ def take_over(
     memory = _writer(
         state_queue, ours, client_id, found, takeovers, recreated=recreated, damaged=damaged
     )
+    marks: Marks = () if found is None or resumed.reset or recreated else found.entry.sent_again
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)
     # On record at once: a start that a broker may forget again, what a reset discards and must
     # never come back, what was worked out and every later owner must know, and from where on there
     # was no progress.
     if found is None or resumed.reset or unclean or damaged or recreated:
-        progress = CommitProgress(resumed.start, resumed.finished, kept=kept, crashes=crashes)
+        progress = CommitProgress(
+            resumed.start, resumed.finished, kept=kept, crashes=crashes, sent_again=marks
+        )
         yield from _record(memory, progress, begin.start, fence, refresh=True)
     return Inheritance(
         resumed.start, fence, begin, resumed.finished, resumed.reset, unclean, damaged, memory,
-        kept, rebuilt, crashes, end,
+        kept, rebuilt, crashes, end, marks,
     )  # fmt: skip
 
 
@@ -292,7 +303,9 @@ def _remembered(found: RecordedState | None) -> StateContent:
         return StateContent()
     entry = found.entry
     crashes = Crashes(entry.deaths, entry.suspects, entry.trying)
-    return StateContent(entry.low, entry.previous_low, found.runs, found.kept, crashes)
+    return StateContent(
+        entry.low, entry.previous_low, found.runs, found.kept, crashes, entry.sent_again
+    )
 
 
 # --- committing an offset, and handing the queue on -----------------------------------------------
@@ -308,6 +321,7 @@ class CommitProgress:
         moved: the offset was set, by the broker or by hand: it may be stored already.
         kept: the parked keys.
         crashes: owners that ended without closing, and what they were handling.
+        sent_again: marked messages that are finished.
     """
 
     offset: int
@@ -315,6 +329,7 @@ class CommitProgress:
     moved: bool = False
     kept: ParkingState = NOTHING_PARKED
     crashes: Crashes = NO_CRASHES
+    sent_again: Marks = ()
 
 
 class Recreated(LockLost):
@@ -451,6 +466,7 @@ def _record(
         progress.finished,
         progress.kept,
         progress.crashes,
+        sent_again=progress.sent_again,
         fence=fence,
         refresh=refresh,
         closed=closed,

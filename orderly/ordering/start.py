@@ -29,6 +29,7 @@ from orderly.ordering.broker_calls import (
 )
 from orderly.ordering.fence import Landmark, check_generation
 from orderly.ordering.new_group import NewGroup
+from orderly.ordering.repeats import SentAgain
 
 # --- a queue without a committed offset: one table ------------------------------------------------
 # Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition
@@ -92,6 +93,8 @@ class FormerPosition:
         window: offsets that the former owner sent shortly before (`Fence.window`).
         latest: no other owner came after; True of a record, which each owner writes.
         anew: the topic was recreated before; the window can have offsets of a former generation.
+        floor: where somebody set the offset while this process had it, or 0.
+        book: the marked messages that it finished.
     """
 
     offset: int
@@ -99,6 +102,8 @@ class FormerPosition:
     window: tuple[int, ...] = ()
     latest: bool = False
     anew: bool = False
+    floor: int = 0
+    book: tuple[SentAgain, ...] = ()
 
     @property
     def sent(self) -> tuple[int, ...]:
@@ -129,6 +134,11 @@ class StartPosition:
     passed_over: tuple[int, int] | None = None
     reset: bool = False
     end: int | None = None
+
+    @property
+    def floor(self) -> int:
+        """Below it nothing was handled, or is to count: somebody chose the start; 0: nobody did."""
+        return self.start if self.reset or self.passed_over is not None else 0
 
 
 def find_start(

@@ -20,6 +20,7 @@ from orderly.protocol.java_json import dumps
 from orderly.protocol.parked_key import PARKED_KEY, Key, ParkedKey
 from orderly.protocol.state_record import (
     MAX_RUNS,
+    MAX_SENT_AGAIN,
     PARKED_CHUNKS,
     RUN_BYTES,
     RUNS_A_RECORD,
@@ -37,6 +38,7 @@ from orderly.protocol.state_record import (
 # --- what an entry says, and how it is cut into records -------------------------------------------
 
 
+Marks = tuple[tuple[int, int, int, int], ...]  # see `Entry.sent_again`
 _RECORD_BYTES = RUNS_A_RECORD * RUN_BYTES  # bytes of a record that runs and parked keys may take
 
 
@@ -49,6 +51,7 @@ class StateContent:
     runs: Runs = ()
     kept: ParkingState = NOTHING_PARKED
     crashes: Crashes = NO_CRASHES
+    sent_again: Marks = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +427,7 @@ class StateWriter:
         kept: ParkingState = NOTHING_PARKED,
         crashes: Crashes = NO_CRASHES,
         *,
+        sent_again: Marks = (),
         fence: Fence | None = None,
     ) -> bool:
         """Whether this is to be written before `low` is committed; arguments as `remember`.
@@ -435,7 +439,10 @@ class StateWriter:
         """
         if self._stale or self._lacks_landmark(fence) or self._looks_former(low):
             return True
-        return self._content(low, previous_low, runs, kept, crashes) != self._last
+        return (
+            self._content(low, previous_low, runs, kept, crashes, sent_again=sent_again)
+            != self._last
+        )
 
     def _looks_former(self, low: int) -> bool:
         """Whether an heir would take this offset for one of a former generation of the topic."""
@@ -452,6 +459,7 @@ class StateWriter:
         kept: ParkingState = NOTHING_PARKED,
         crashes: Crashes = NO_CRASHES,
         *,
+        sent_again: Marks = (),
         fence: Fence | None = None,
         closed: bool = False,
         refresh: bool = False,
@@ -467,6 +475,7 @@ class StateWriter:
                 (`runs.union`). Over MAX_RUNS the highest are left out: they would be repeated.
             kept: the parked keys: all of them.
             crashes: owners that ended without closing, and what they were handling.
+            sent_again: marked messages that are finished; see `Entry`.
             fence: of the owner; its window and its landmark go on record, too. The window makes
                 no record due, nor does a landmark but the first one.
             closed: the queue is given back: write in any case, once `low` is committed (so that
@@ -480,9 +489,11 @@ class StateWriter:
                 same, is right.
         """
         forced = closed or refresh or self._lacks_landmark(fence) or self._looks_former(low)
-        if not (forced or self.due(low, previous_low, runs, kept, crashes)):
+        if not (forced or self.due(low, previous_low, runs, kept, crashes, sent_again=sent_again)):
             return
-        content = self._content(low, previous_low, runs, kept, crashes, forced=forced)
+        content = self._content(
+            low, previous_low, runs, kept, crashes, sent_again=sent_again, forced=forced
+        )
         changes = None if refresh else self._changes_to(content)
         self._stale = True  # until it is known to be stored
         self._sure &= _parked_in(content)
@@ -531,16 +542,17 @@ class StateWriter:
         kept: ParkingState,
         crashes: Crashes,
         *,
+        sent_again: Marks,
         forced: bool = False,
     ) -> StateContent:
         """What the newest entry should say."""
-        last = self._last
-        changed = (kept, crashes) != (last.kept, last.crashes) or low < previous_low
-        if runs or last.runs or changed or forced or self._stale:
-            return StateContent(low, previous_low, runs[:MAX_RUNS], kept, crashes)
+        last, marks = self._last, sent_again[-MAX_SENT_AGAIN:]
+        changed = (kept, crashes, marks) != (last.kept, last.crashes, last.sent_again)
+        if runs or last.runs or changed or low < previous_low or forced or self._stale:
+            return StateContent(low, previous_low, runs[:MAX_RUNS], kept, crashes, marks)
         if last.low == last.previous_low:
             return last  # with nothing ahead no entry is needed, and this one misleads nobody
-        return StateContent(previous_low, previous_low, (), kept, crashes)
+        return StateContent(previous_low, previous_low, (), kept, crashes, marks)
 
     def _changes_to(self, content: StateContent) -> RecordPart | None:
         """What is new in `content`; None: everything is to be written."""
@@ -585,6 +597,7 @@ class StateWriter:
                 landmark=landmark,
                 generation=self.generation,
                 token_time=self._token_time,
+                sent_again=content.sent_again,
             )
             previous = yield from self._store(entry)
         return previous

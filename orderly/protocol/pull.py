@@ -1,4 +1,4 @@
-"""To pull: headers, the check of a filter, and a look at places of a queue in the log.
+"""To pull: headers, the check of a filter, and looks at the log: by place, and by message id.
 
 Header names are Java's in snake_case; the wire names follow from them (`ext`).
 """
@@ -71,6 +71,25 @@ class ViewMessage:
     code: ClassVar[RequestCode] = RequestCode.VIEW_MESSAGE_BY_ID
 
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMessage:
+    """Messages of a topic by their id, in all its queues at the broker: the newest 32.
+
+    A broker looks in its index, by hashes: the answer can hold messages with other ids. It indexes
+    a message after it can be pulled, or never (messageIndexEnable). Times are milliseconds since
+    the epoch, of storing. The reply's body is `stored_message`'s business.
+    """
+
+    code: ClassVar[RequestCode] = RequestCode.QUERY_MESSAGE
+
+    topic: str
+    key: str
+    max_num: int = 32
+    begin_timestamp: int = 0
+    end_timestamp: int
+    by_id: bool = wire("_UNIQUE_KEY_QUERY", default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ MAX_SUSPECTS = 1000
 TOKEN_EPOCH = 1_577_836_800_000  # 2020; a fencing token counts the milliseconds from here
 MAX_TOKEN_TIME = TOKEN_EPOCH + (1 << 41) - 1  # in 2089; with 22 bits behind it a token has 63
 MAX_WINDOW = 512  # commits in 15 s, that fit into a record
+MAX_SENT_AGAIN = 128  # of 55 bytes each, beside the runs
 
 _END = 1 << 63  # offsets are below it
 
@@ -103,9 +104,11 @@ class Entry:
         generation: of the source topic: how often it was recreated, from 0.
         token_time: the first part of the owner's fencing token: when its confirm was stored
             (milliseconds since the epoch), or the highest of former owners; 0: not known.
+        sent_again: (offset, identity, checksum, store time in seconds) of marked messages that are
+            finished, the newest ones (`ordering.repeats`).
 
-    Releases before `window` pass the last four over, and leave them out of what they write: their
-    heirs know no more than they did.
+    Releases before `window` pass the last five over, and leave them out of what they write: their
+    heirs know no more than they did. So do later ones with `sent_again`.
     """
 
     owner: str
@@ -128,6 +131,7 @@ class Entry:
     landmark: Annotated[tuple[int, int] | None, _LANDMARK] = None
     generation: Natural = 0
     token_time: Natural = 0
+    sent_again: Annotated[tuple[tuple[int, int, int, int], ...], _OWN] = ()
     trying: Natural | None = None
 
     @property
@@ -189,6 +193,7 @@ def _entry_fields(record: Entry) -> dict[str, Any]:
     fields |= {
         "runs": _steps(record.low, record.runs),
         "window": _back_from(record.low, record.window),
+        "sentAgain": _marks(record),
         "parkedIn": _generations(record),
         "parkedTo": _counted(record),
     }
@@ -206,6 +211,7 @@ def _read_entry(value: Any, what: str) -> Entry:
         fields,
         runs=_runs_from(low, _INTS.at(fields, "runs")),
         window=_window_from(low, _INTS.at(fields, "window")),
+        sent_again=_marks_from(low, _INTS.at(fields, "sentAgain")),
         parked=_with_counted(parked, _NATURALS.at(fields, "parkedTo")),
     )
     if entry.token_time > MAX_TOKEN_TIME:  # forged: tokens that programs store would not fit
@@ -259,6 +265,28 @@ def _window_from(low: int, steps: tuple[int, ...]) -> tuple[int, ...]:
     if any(not 0 <= offset < _END for offset in window):
         raise ProtocolError("a state's window has a value that is not an offset")
     return window
+
+
+def _marks(entry: Entry) -> list[int]:
+    """Write marked messages with their offsets as distances from `low`, one after the other."""
+    return [
+        number
+        for offset, identity, checksum, stored_at in entry.sent_again
+        for number in (offset - entry.low, identity, checksum, stored_at)
+    ]
+
+
+def _marks_from(low: int, numbers: tuple[int, ...]) -> tuple[tuple[int, int, int, int], ...]:
+    count, left = divmod(len(numbers), 4)
+    if left or count > MAX_SENT_AGAIN:
+        raise ProtocolError(f"{len(numbers)} numbers are no {MAX_SENT_AGAIN} marked messages")
+    marks = tuple(
+        (low + numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3])
+        for at in range(0, len(numbers), 4)
+    )
+    if any(not 0 <= number < _END for mark in marks for number in mark):
+        raise ProtocolError("a marked message of a state has a number that cannot be")
+    return marks
 
 
 def _landmark_from(value: Any, what: str) -> tuple[int, int] | None:

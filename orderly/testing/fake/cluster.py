@@ -185,6 +185,7 @@ OfNameServer = Callable[[NameServer, Call], RemotingCommand]
 
 BROKER_REQUESTS: Mapping[int, OfBroker] = {
     Code.PULL_MESSAGE: pulling.pull,
+    Code.QUERY_MESSAGE: reading.query_message,
     Code.QUERY_CONSUMER_OFFSET: reading.query_offset,
     Code.UPDATE_CONSUMER_OFFSET: reading.update_offset,
     Code.UPDATE_AND_CREATE_TOPIC: administration.create_topic,

@@ -1,4 +1,4 @@
-"""Offsets asked for, stored and reset; and statistics: ages of messages, places in the log."""
+"""Offsets asked for, stored and reset; ages of messages; their places and ids in the log."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from orderly.protocol.pull import (
     ConsumeQueue,
     Place,
     QueryConsumeQueue,
+    QueryMessage,
     ViewMessage,
     encode_consume_queue,
 )
@@ -231,3 +232,18 @@ def view_message(state: BrokerState, call: Call) -> RemotingCommand:
             ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}"
         )
     return call.reply(body=data)
+
+
+def query_message(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 12, for ids only: the newest messages of a topic that have one."""
+    header = call.read(QueryMessage)
+    if not header.by_id:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the fake broker has no index of keys")
+    found = state.store.with_id(header.topic, header.key)
+    times = range(header.begin_timestamp, header.end_timestamp + 1)
+    entries = [entry for entry in found if entry.store_ms in times]
+    if not entries:
+        remark = "can not find message, maybe time range not correct"
+        raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, remark)
+    newest = sorted(entries, key=lambda entry: entry.place, reverse=True)
+    return call.reply(body=b"".join([entry.data for entry in newest[: header.max_num]]))

@@ -102,6 +102,10 @@ class QueueLog:
             return self.min_offset + max(bisect_right(self._times, ms) - 1, 0)
         return self.min_offset + bisect_left(self._times, ms)
 
+    def having(self, text: bytes) -> list[LogEntry]:
+        """The messages whose bytes have `text` in them, oldest first."""
+        return [entry for entry in self._entries if text in entry.data]
+
     def read(self, offset: int, count: int, codes: Collection[int] | None) -> LogRead:
         """Read up to `count` messages from `offset` on; `codes`: only with these tag codes."""
         end = self.max_offset
@@ -214,6 +218,12 @@ class Store:
     def at_place(self, place: int) -> bytes | None:
         """The message at a place of the whole, as it is stored."""
         return self._by_place.get(place)
+
+    def with_id(self, topic: str, message_id: str) -> list[LogEntry]:
+        """A topic's messages that have this UNIQ_KEY, in all queues."""
+        text = f"{names.UNIQ_KEY}\x01{message_id}\x02".encode()
+        logs = [log for (name, _), log in self._logs.items() if name == topic]
+        return [entry for log in logs for entry in log.having(text)]
 
     def forget(self, topic: str) -> None:
         """Delete a topic's queues."""

@@ -29,11 +29,21 @@ class Memory:
         self.begun = []
         self.topic = True
 
-    def due(self, low, previous_low, runs, kept, crashes, *, fence):
+    def due(self, low, previous_low, runs, kept, crashes, *, sent_again=(), fence):
         return (low, runs, kept) not in self.noted[-1:]
 
     def remember(
-        self, low, previous_low, runs, kept, crashes, *, fence, closed=False, refresh=False
+        self,
+        low,
+        previous_low,
+        runs,
+        kept,
+        crashes,
+        *,
+        sent_again=(),
+        fence,
+        closed=False,
+        refresh=False,
     ):
         if not (closed or refresh or self.due(low, previous_low, runs, kept, crashes, fence=fence)):
             return

@@ -84,7 +84,17 @@ class Memory:
         self.begun = []
 
     def remember(
-        self, low, previous_low, runs, kept, crashes, *, fence, closed=False, refresh=False
+        self,
+        low,
+        previous_low,
+        runs,
+        kept,
+        crashes,
+        *,
+        sent_again=(),
+        fence,
+        closed=False,
+        refresh=False,
     ):
         content = (low, previous_low, runs)
         self.kept.append(kept)
