@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from orderly import MessageQueue
-from tests.simulation.scenario import ACTS, LOCK, SETTLED
+from tests.simulation.scenario import ACTS, COPIES, LOCK, SETTLED
 from tests.simulation.truth import TOPIC, Broken
 
 _A_LOOK = 4.0  # seconds within which a member has looked at a message that its filter left out
@@ -52,7 +52,7 @@ class Commits:
         self._moved_on = {}  # by process and queue, when it committed further first, as the owner
         self._told = Counter()  # by queue, the last commit among the events
         self.strict = all(
-            fault.kind in (*ACTS, "program pause")
+            fault.kind in (*ACTS, *COPIES, "program pause")
             or (fault.kind in ("offset reset", "reset while away", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )

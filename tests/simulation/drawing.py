@@ -8,7 +8,7 @@ from tests.simulation.engine_plots import blocked
 from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away, resets_in_a_row
 from tests.simulation.program_plots import PROGRAM_PLOTS, storm
-from tests.simulation.repeat_plots import REPEAT_PLOTS
+from tests.simulation.repeat_plots import REPEAT_PLOTS, copies_beside
 from tests.simulation.scenario import RETRIES, Scenario
 from tests.simulation.steering_plots import steered
 
@@ -74,6 +74,8 @@ def draw(seed):
         "killers": 0,
         "fixed": 0.0,
         "secrets": "",
+        "sent_again": 0.0,
+        "index": 0.0,
         "joins": 0.0,
     }
     drawn |= _handlers(rng)
@@ -90,6 +92,9 @@ def draw(seed):
     drawn["settings"] = tuple(settings.items())
     acts = _acts_of_programs(cast)
     faults = [*drawn.get("faults", ()), *([] if drawn["secrets"] else acts)]
+    if not drawn["secrets"] and (copies := copies_beside(seed, drawn["seconds"])):
+        faults += copies.pop("faults")
+        drawn |= copies
     drawn["faults"] = tuple(sorted(faults, key=lambda fault: fault.at))
     return Scenario(**drawn)
 

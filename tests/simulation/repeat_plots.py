@@ -1,8 +1,12 @@
 """Plots of sends that reach a broker twice: the second copy may stand behind later messages."""
 
-from tests.simulation.scenario import Fault
+import random
+
+from tests.simulation.scenario import COPIES, NO_INDEX, Fault
 
 _PATIENT = 60  # retries
+_BESIDE = 0.12  # share of all histories in which copies come beside all else
+_INDEX = (0.0, 0.0, 0.0, 0.0, 0.5, 3.0, NO_INDEX, NO_INDEX)
 
 
 def _stood_still(cast):
@@ -44,6 +48,24 @@ def _sends(rng, until):
         "keys": rng.choice([1, 3, 8]),
         "seconds": until + 5.0,
         "handling": rng.choice([0.0, 0.0, 0.01, 0.5]),
+        "index": rng.choice(_INDEX),
+    }
+
+
+def copies_beside(seed, seconds):
+    """What some histories have beside all else: copies that come at any time; or None."""
+    rng = random.Random(f"copies {seed}")
+    if rng.random() > _BESIDE:
+        return None
+    until = seconds + rng.choice([0.0, 10.0, 40.0])
+    faults = [
+        Fault(rng.uniform(1, until), rng.choice([*COPIES, "late copy", "late copy"]))
+        for _ in range(rng.choice([1, 3, 6, 12]))
+    ]
+    return {
+        "faults": faults,
+        "sent_again": rng.choice([0.0, 0.3, 1.0]),
+        "index": rng.choice(_INDEX),
     }
 
 

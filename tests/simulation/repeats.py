@@ -12,7 +12,7 @@ from collections import defaultdict
 from orderly.protocol.properties import ATTEMPT
 from tests.simulation.truth import Broken, number_of
 
-JUDGED = False  # whether the consumer leaves repeats out
+JUDGED = True  # whether the consumer leaves repeats out
 
 
 class Repeats:

@@ -310,6 +310,12 @@ class Strikes:
     def _look(self, fault):
         self._world.operator.act(Verb.LOOK, fault.code)
 
+    def _late_copy(self, _):
+        self._world.copier.late()
+
+    def _send_again(self, _):
+        self._world.copier.foreign()
+
     def _forge(self, fault):
         self._world.forger.strike(fault.code)
 

@@ -26,12 +26,23 @@ from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
 from tests.simulation.repeats import Repeats
-from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, PULL, QUERY, SEND, SETTLED, UNLOCK
+from tests.simulation.scenario import (
+    ACTS,
+    COMMIT,
+    COPIES,
+    ENDS,
+    LOCK,
+    PULL,
+    QUERY,
+    SEND,
+    SETTLED,
+    UNLOCK,
+)
 from tests.simulation.threads import EPOCH
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
-    "kill", "kill at", "close", "grow", "program pause", "key pause", *ACTS,
+    "kill", "kill at", "close", "grow", "program pause", "key pause", *ACTS, *COPIES,
 }  # fmt: skip
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
