@@ -33,8 +33,11 @@ class OutboxEntry:
         deadline: no attempt begins later than this (seconds, the clock of `now`).
         urgent: somebody waits for it, so it waits for no others to share its batch.
         alone: set here on the members of a batch that the broker refused.
-        unknown: set here if an attempt ended without an answer, to its error: the message may be
-            stored, whatever later attempts say.
+        unknown: set here if an attempt may have stored it, to its error: it may be stored, whatever
+            later attempts say.
+        copies: counted here: how many attempts may have stored it. After the first all are marked.
+        born: set here when it first goes out, in milliseconds since the epoch, and kept for all
+            attempts. A batch has one, that of its first member.
     """
 
     lane: str | None
@@ -44,6 +47,8 @@ class OutboxEntry:
     urgent: bool = False
     alone: bool = False
     unknown: OrderlyError | None = None
+    copies: int = 0
+    born: int = 0
 
 
 E = TypeVar("E", bound=OutboxEntry)
@@ -63,6 +68,12 @@ class OutboxBatch(Generic[E]):
             return self.entries[0].deadline
         return max(entry.deadline for entry in self.entries)
 
+    def born(self, now: float) -> int:
+        """The born time of its messages; `now` (seconds since the epoch) if it never went out."""
+        first = self.entries[0]
+        first.born = first.born or int(now * 1000)
+        return first.born
+
 
 class SendVerdict(Enum):
     """What a failed attempt means for the batch.
@@ -72,6 +83,8 @@ class SendVerdict(Enum):
         broker would have dropped it from its queue.
     BAD_MESSAGE: one of the messages is refused: send each of the batch alone, in order; a message
         that is alone already fails.
+    FAILED_BATCH: a batch failed, and nobody says whether one of its messages spoils it or the
+        broker has trouble of its own: as BAD_MESSAGE, but it may be stored, as after UNKNOWN.
     NO_BATCH: no batch is taken for this topic, but its messages may be: from now on each is sent
         alone, those of this batch first.
     REFUSED: no message of this queue would be accepted (no permission, no topic): all fail.
@@ -80,11 +93,17 @@ class SendVerdict(Enum):
     NOT_STORED = "not stored"
     UNKNOWN = "unknown"
     BAD_MESSAGE = "bad message"
+    FAILED_BATCH = "failed batch"
     NO_BATCH = "no batch"
     REFUSED = "refused"
 
+    @property
+    def may_be_stored(self) -> bool:
+        """Whether this attempt may have stored the messages, or still will."""
+        return self in (SendVerdict.UNKNOWN, SendVerdict.FAILED_BATCH)
 
-_ONE_BY_ONE = frozenset({SendVerdict.BAD_MESSAGE, SendVerdict.NO_BATCH})
+
+_ONE_BY_ONE = frozenset({SendVerdict.BAD_MESSAGE, SendVerdict.FAILED_BATCH, SendVerdict.NO_BATCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +299,11 @@ class Outbox(Generic[E]):
         if batch is not self._in_flight:
             return []
         self._in_flight = None
-        if verdict is SendVerdict.UNKNOWN:
+        if verdict.may_be_stored:
             self._not_before = now + self._rules.settle
             for entry in batch.entries:
                 entry.unknown = cause
+                entry.copies += 1
         if verdict is SendVerdict.NO_BATCH:
             self._most = 1
         if verdict in _ONE_BY_ONE and len(batch.entries) > 1:
@@ -366,6 +386,7 @@ class Outbox(Generic[E]):
         """Put the members back, in order, each to be sent alone: only the bad one is to fail."""
         for entry in reversed(batch.entries):
             entry.alone = True
+            entry.born = batch.entries[0].born  # a copy of it may be stored with this one
             self._waiting.appendleft(entry)
             self._earliest = min(self._earliest, entry.deadline)
 

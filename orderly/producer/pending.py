@@ -20,7 +20,12 @@ from orderly.ordering.outbox import OutboxEntry
 from orderly.producer.future import SendFuture, SyncResult
 from orderly.protocol import properties as names
 from orderly.protocol.compression import Compression, compress_zlib
-from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties, utf8_size
+from orderly.protocol.properties import (
+    MARK_ROOM,
+    MAX_SENT_PROPERTIES,
+    encode_properties,
+    utf8_size,
+)
 from orderly.protocol.send import unique_key
 from orderly.redaction import places
 
@@ -107,7 +112,8 @@ _BATCH_OVERHEAD = 22  # bytes a member of a batch takes beyond its body and prop
 class PendingSend(OutboxEntry):
     """One message in an outbox.
 
-    `properties` is the text sent; `body` is compressed if `sys_flag` says so.
+    `properties` is the text sent, but for the mark of a further attempt; `body` is compressed if
+    `sys_flag` says so.
     """
 
     body: bytes = b""
@@ -146,8 +152,8 @@ def properties_text(message: Message, message_id: str) -> str:
     """Write all properties of a message, the user's and ours.
 
     Raises:
-        InvalidMessage: an empty value, 0x01, 0x02 or a lone surrogate, or more than 32511 bytes
-            (the broker adds its own and refuses more than 32767).
+        InvalidMessage: an empty value, 0x01, 0x02 or a lone surrogate, or more than 32487 bytes
+            (the broker adds its own and refuses more than 32767; a further attempt has a mark).
     """
     found = stored_properties(message)
     found[names.UNIQ_KEY] = message_id
@@ -163,8 +169,8 @@ def properties_text(message: Message, message_id: str) -> str:
 
 
 def batch_size(body: bytes, properties: str) -> int:
-    """Bytes the message takes in a batch."""
-    return _BATCH_OVERHEAD + len(body) + utf8_size(properties)
+    """Bytes the message takes in a batch, which may have to be sent again."""
+    return _BATCH_OVERHEAD + len(body) + utf8_size(properties) + MARK_ROOM
 
 
 def compressed(body: bytes, above: int) -> tuple[bytes, int]:

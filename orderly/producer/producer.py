@@ -152,7 +152,9 @@ class Dispatch:
         check_message(message, self._config.max_message_size)
         entry = self._entry(message, None, 0.0, SendFuture())
         queue = self._spread(self.topics.queues(message.topic, ordered=False), message, None)
-        command = SendCommands(self._group, queue).make([entry], time.time(), oneway=True)
+        command = SendCommands(self._group, queue).make(
+            [entry], int(time.time() * 1000), oneway=True
+        )
         address = self._client.routes.address(queue)
         self._client.connections.get(address).send_oneway(command)
 

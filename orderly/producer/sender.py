@@ -35,6 +35,7 @@ from orderly.producer.pending import PendingLimit, PendingSend, fail, succeed
 from orderly.protocol.codes import ResponseCode
 from orderly.protocol.ext import of_queue, to_ext
 from orderly.protocol.frame import FixedHeader, RemotingCommand
+from orderly.protocol.properties import marked
 from orderly.protocol.send import SendBatch, SendMessage, encode_batch
 
 _SYS_FLAG, _BORN_TIMESTAMP, _PROPERTIES = "f", "g", "i"  # on the wire; see `protocol.send`
@@ -56,24 +57,29 @@ class SendCommands:
         self._several = _fixed_header(SendBatch, group, queue)
 
     def make(
-        self, entries: Sequence[PendingSend], now: float, *, oneway: bool = False
+        self, entries: Sequence[PendingSend], born: int, *, oneway: bool = False
     ) -> RemotingCommand:
         """The request: 310 for one message, 320 for several.
 
         Args:
             entries: at least one; several have the same `sys_flag`, which the broker gives to each.
-            now: seconds since the epoch, the messages' born time.
+            born: milliseconds since the epoch, the messages' born time.
             oneway: without a reply.
         """
         first = entries[0]
-        varying = {_SYS_FLAG: str(first.sys_flag), _BORN_TIMESTAMP: str(int(now * 1000))}
+        varying = {_SYS_FLAG: str(first.sys_flag), _BORN_TIMESTAMP: str(born)}
         if len(entries) == 1:
             fixed, body = self._one, first.body
-            varying[_PROPERTIES] = first.properties
+            varying[_PROPERTIES] = _text_of(first)
         else:
             fixed = self._several
-            body = encode_batch((entry.body, entry.properties, 0) for entry in entries)
+            body = encode_batch((entry.body, _text_of(entry), 0) for entry in entries)
         return fixed.request(varying, body, oneway=oneway)
+
+
+def _text_of(entry: PendingSend) -> str:
+    """Its properties for the next attempt."""
+    return marked(entry.properties, entry.copies + 1) if entry.copies else entry.properties
 
 
 def _fixed_header(kind: type[SendMessage], group: str, queue: MessageQueue) -> FixedHeader:
@@ -102,8 +108,9 @@ def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> Sen
     """Say what a failed attempt means for the batch.
 
     A generic failure (code 1) is what a broker makes of a batch that one message spoils, but also
-    of its own trouble: a batch is split, a single message is retried as if unanswered. A proxy
-    refuses every batch for a topic of type FIFO, and takes its messages one by one.
+    of its own trouble, and a proxy of a broker's silence: a batch is split, a single message is
+    retried, both as if unanswered. A proxy refuses every batch for a topic of type FIFO, and takes
+    its messages one by one.
 
     Args:
         error: what the attempt ended with.
@@ -118,7 +125,7 @@ def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> Sen
         return SendVerdict.UNKNOWN
     code = error.code if isinstance(error, BrokerError) else None
     if code == ResponseCode.SYSTEM_ERROR:
-        return SendVerdict.BAD_MESSAGE if len(batch.entries) > 1 else SendVerdict.UNKNOWN
+        return SendVerdict.FAILED_BATCH if len(batch.entries) > 1 else SendVerdict.UNKNOWN
     if len(batch.entries) > 1 and is_of_wrong_type(error):
         return SendVerdict.NO_BATCH
     return SendVerdict.BAD_MESSAGE if code in _BAD_MESSAGE else SendVerdict.REFUSED
@@ -128,6 +135,10 @@ def verdict_on(error: OrderlyError, batch: OutboxBatch[E], *, sent: bool) -> Sen
 
 
 _SHORTEST_ATTEMPT = 0.05  # seconds; a retry that begins late still gets a chance of an answer
+
+
+def _read_elsewhere() -> None:
+    """What went out is answered, or times out, without this thread."""
 
 
 # How the latest batch that was taken goes out. First the message whose sender, a thread of the
@@ -288,9 +299,10 @@ class QueueSender:
         """
         left = batch.deadline - time.monotonic()
         timeout = max(_SHORTEST_ATTEMPT, min(self._send_timeout, left))
+        interruptible, sent = self._attempt
         try:
-            command = self._commands.make(batch.entries, time.time())
-            _, command.sent = self._attempt
+            command = self._commands.make(batch.entries, batch.born(time.time()))
+            command.sent = sent
             return self._client.brokers.send(
                 self.queue,
                 command,
@@ -302,8 +314,10 @@ class QueueSender:
         except OrderlyError as error:
             return error
         except Exception as error:
-            if self._attempt[0] is not None:  # it may be what a signal's handler raised
+            if interruptible is not None:  # it may be what a signal's handler raised
                 raise
+            if sent:
+                return _read_elsewhere
             unexpected = OrderlyError(f"the batch could not be sent: {error!r}")
             unexpected.__cause__ = error
             return unexpected

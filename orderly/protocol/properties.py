@@ -54,10 +54,17 @@ RESERVED: frozenset[str] = frozenset(
 
 MAX_PROPERTIES_BYTES = 32767  # the length is a signed 16-bit number
 _BROKERS_SHARE = 256  # bytes the broker may add: region, trace, the cluster's name
-MAX_SENT_PROPERTIES = MAX_PROPERTIES_BYTES - _BROKERS_SHARE
-
 _NAME_END = "\x01"
 _VALUE_END = "\x02"
+
+
+def marked(text: str, attempt: int) -> str:
+    """Write the properties of a message that is sent again: `text`, and which attempt this is."""
+    return f"{text}{ATTEMPT}{_NAME_END}{attempt}{_VALUE_END}"
+
+
+MARK_ROOM = len(marked("", 1_000_000))  # bytes; what can be sent once can be sent again
+MAX_SENT_PROPERTIES = MAX_PROPERTIES_BYTES - _BROKERS_SHARE - MARK_ROOM
 
 
 def properties_size(properties: Mapping[str, str]) -> int:

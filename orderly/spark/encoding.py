@@ -20,7 +20,7 @@ from orderly.errors import InvalidMessage
 from orderly.message import Message
 from orderly.producer.pending import MessageIds, check_message
 from orderly.protocol import properties as names
-from orderly.protocol.properties import MAX_SENT_PROPERTIES, encode_properties
+from orderly.protocol.properties import MARK_ROOM, MAX_SENT_PROPERTIES, encode_properties
 from orderly.selectors import KEYED
 from orderly.spark.options import ROUND_ROBIN
 from orderly.spark.placing import NUMBERS, PLACES, places, round_robin
@@ -213,6 +213,11 @@ class Piece:
     data: bytes
     rows: int
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a request, which may have to be sent again."""
+        return len(self.data) + MARK_ROOM * self.rows
+
 
 def batch_members(body: pa.Array, texts: pa.Array) -> pa.Array:
     """Each message as a member of a batch, as a binary array.
@@ -240,16 +245,17 @@ def pieces(
         encoded: by `batch_members`.
         places: of each, its queue's place.
         queues: how many the topic has.
-        limit: bytes of a piece; a longer member is a piece of its own.
+        limit: bytes of a piece (its `size`); a longer member is a piece of its own.
     """
     by_queue = encoded.take(pa.array(np.argsort(places, kind="stable")))
     bounds = np.frombuffer(by_queue.buffers()[1], np.int32)
     data = memoryview(by_queue.buffers()[2])
+    sizes = bounds + MARK_ROOM * np.arange(len(bounds))
     start = 0
     for place, count in enumerate(np.bincount(places, minlength=queues).tolist()):
         end = start + count
         while start < end:
-            fitting = int(np.searchsorted(bounds, bounds[start] + limit, side="right")) - 1
+            fitting = int(np.searchsorted(sizes, sizes[start] + limit, side="right")) - 1
             stop = min(max(fitting, start + 1), end)
             yield Piece(place, data[bounds[start] : bounds[stop]].tobytes(), stop - start)
             start = stop

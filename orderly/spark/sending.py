@@ -30,14 +30,14 @@ from orderly.ordering.outbox import (
     OutboxBatch,
     OutboxEntry,
     OutboxRules,
-    SendVerdict,
 )
 from orderly.producer.pending import MessageIds
 from orderly.producer.sender import verdict_on
 from orderly.producer.topics import Topics
 from orderly.protocol.ext import of_queue, to_ext
 from orderly.protocol.frame import RemotingCommand, request
-from orderly.protocol.send import SendBatch
+from orderly.protocol.properties import marked
+from orderly.protocol.send import SendBatch, decode_batch, encode_batch
 from orderly.selectors import KEYED
 from orderly.spark.encoding import Encoder, KeySample, Piece, key_sample
 from orderly.spark.write_plan import WritePlan
@@ -135,7 +135,7 @@ class SinkSender:
         with self._room:
             self._room.wait_for(lambda: self._bytes < _ROOM or self._failure)
             self._raise()
-            self._bytes += len(piece.data)
+            self._bytes += piece.size
         self._news.put(piece)
 
     def finish(self) -> SentCounts:
@@ -200,9 +200,8 @@ class SinkSender:
 
     def _waiting(self, piece: Piece) -> _Waiting:
         deadline = time.monotonic() + self._patience
-        size = len(piece.data)
         # No lane: the first failure ends all, so there is nothing to hold back afterwards.
-        return _Waiting(None, size, 0, deadline, data=piece.data, rows=piece.rows)
+        return _Waiting(None, piece.size, 0, deadline, data=piece.data, rows=piece.rows)
 
     def _pump(self, place: int) -> None:
         """Send what may be sent to a queue."""
@@ -254,7 +253,7 @@ class SinkSender:
         self, place: int, batch: OutboxBatch[_Waiting], error: OrderlyError, *, sent: bool
     ) -> None:
         verdict = verdict_on(error, batch, sent=sent)
-        if verdict is SendVerdict.UNKNOWN:
+        if verdict.may_be_stored:
             self._doubtful.add(place)
         failed = self._outboxes[place].refused(batch, verdict, error, time.monotonic())
         _log.info(
@@ -285,10 +284,20 @@ def _command(at: MessageQueue, batch: OutboxBatch[_Waiting]) -> RemotingCommand:
     header = SendBatch(
         producer_group=GROUP,
         **of_queue(at),
-        born_timestamp=int(time.time() * 1000),
+        born_timestamp=batch.born(time.time()),
     )
-    body = b"".join([entry.data for entry in batch.entries])
+    body = b"".join([_data_of(entry) for entry in batch.entries])
     return request(header.code, to_ext(header), body)
+
+
+def _data_of(entry: _Waiting) -> bytes:
+    """Its members for the next attempt."""
+    if not entry.copies:
+        return entry.data
+    again = entry.copies + 1
+    return encode_batch(
+        (body, marked(text, again), flag) for body, text, flag in decode_batch(entry.data)
+    )
 
 
 # --- a partition ----------------------------------------------------------------------------------

@@ -159,13 +159,19 @@ def test_an_entry_failed_by_time_says_what_its_queue_suffers_from():
     assert not isinstance(error.__cause__, RequestTimeout), "it was never sent"
 
 
+@pytest.mark.parametrize(
+    "attempts",
+    [(SendVerdict.UNKNOWN, SendVerdict.NO_BATCH), (SendVerdict.FAILED_BATCH,)],
+    ids=["no answer, then refused as a batch", "failed without a reason"],
+)
 @pytest.mark.parametrize("end", ["too late", "behind a failure", "given up"])
-def test_what_may_be_stored_is_never_said_to_be_unsent(end):
-    """A batch got no answer, and its retry was refused as a batch: its members may be stored."""
+def test_what_may_be_stored_is_never_said_to_be_unsent(end, attempts):
+    """Of a batch that is split after an attempt that may have stored it."""
     box = outbox(retries=9)
     fill(box, entry("a1", deadline=5.0), entry("a2", deadline=5.0 if end == "too late" else 50.0))
-    box.refused(take(box), SendVerdict.UNKNOWN, BUSY, now=0.0)
-    assert box.refused(take(box, now=4.0), SendVerdict.NO_BATCH, BUSY, now=4.0) == []
+    for number, verdict in enumerate(attempts):
+        now = 4.0 * number
+        assert box.refused(take(box, now), verdict, BUSY, now) == []
     failed = box.give_up(BUSY) if end == "given up" else box.expire(5.0)
     assert [type(error) for _, error in failed] == [SendFailed, SendFailed]
     assert not any("was not sent" in str(error) for _, error in failed)
@@ -349,6 +355,46 @@ def test_what_was_put_back_goes_out_at_once_and_was_no_attempt():
     assert (again.entries, again.attempt) == (first.entries, 1)
     assert not box.stored(first), "its late answer means nothing"
     assert box.stored(again)
+
+
+@pytest.mark.parametrize("verdict", SendVerdict)
+def test_what_may_be_stored_counts_as_a_copy_and_is_sent_again_later(verdict):
+    box = outbox(retry_backoff=0.0, settle=0.2)
+    fill(box, "a1", "a2")
+    batch = take(box)
+    box.refused(batch, verdict, BUSY, now=0.0)
+    may_be_stored = verdict in (SendVerdict.UNKNOWN, SendVerdict.FAILED_BATCH)
+    assert {found.copies for found in batch.entries} == {int(may_be_stored)}
+    assert not (may_be_stored and take(box, 0.19))
+
+
+def test_copies_are_counted_through_retries_and_a_split():
+    box = outbox(retries=9, retry_backoff=0.0)
+    fill(box, "a1", "a2")
+    box.refused(take(box), SendVerdict.NOT_STORED, BUSY, now=0.0)
+    box.refused(take(box), SendVerdict.UNKNOWN, TIMEOUT, now=0.0)
+    box.refused(take(box, 1.0), SendVerdict.FAILED_BATCH, BUSY, now=1.0)
+    alone = take(box, 2.0)
+    assert (names(alone.entries), alone.attempt, alone.entries[0].copies) == (["a1"], 1, 2)
+    box.put_back()
+    box.refused(take(box, 2.0), SendVerdict.NOT_STORED, BUSY, now=2.0)
+    assert take(box, 2.0).entries[0].copies == 2
+
+
+def test_a_born_time_is_kept_through_retries_and_a_split():
+    box = outbox(retry_backoff=0.0)
+    fill(box, "a1", "a2")
+    assert take(box).born(50.0019) == 50_001
+    box.put_back()
+    assert take(box).born(60.0) == 50_001
+    box.refused(box.in_flight, SendVerdict.UNKNOWN, TIMEOUT, now=0.0)
+    assert take(box, 1.0).born(70.0) == 50_001
+    box.refused(box.in_flight, SendVerdict.NO_BATCH, ILLEGAL, now=1.0)
+    fill(box, "a3")
+    for born in (50_001, 50_001, 80_000):
+        batch = take(box, 1.0)
+        assert batch.born(80.0) == born
+        box.stored(batch)
 
 
 def test_a_submit_that_is_cut_off_anywhere_was_made_or_was_not():

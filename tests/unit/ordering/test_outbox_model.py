@@ -23,6 +23,7 @@ RULES = OutboxRules(
 )
 LANES = st.sampled_from(["a", "b", "c", None])
 ERROR = BrokerError("refused", code=13)
+ONE_BY_ONE = (SendVerdict.BAD_MESSAGE, SendVerdict.FAILED_BATCH, SendVerdict.NO_BATCH)
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +32,8 @@ class Sent(OutboxEntry):
     bad: bool = False
     cancelled: bool = False
     outcome: list[object] = field(default_factory=list)
+    born_as: set[int] = field(default_factory=set)
+    stored_as: list[int] = field(default_factory=list)  # how many copies there might be before
 
     def __repr__(self) -> str:
         return f"{self.lane}{self.number}"
@@ -44,7 +47,8 @@ class OutboxModel(RuleBasedStateMachine):
         self.sent: list[Sent] = []
         self.log: list[Sent] = []
         self.flying: OutboxBatch[Sent] | None = None
-        self.late: list[Sent] | None = None  # unanswered, still in the broker's queue
+        self.as_sent: list[tuple[Sent, int]] = []  # what flies, each with its copies before
+        self.late: list[tuple[Sent, int]] | None = None  # unanswered, still in the broker's queue
         self.late_until = 0.0
         self.closed: dict[str, float] = {}  # lane -> when it opens
         self.most = RULES.batch_messages
@@ -111,6 +115,14 @@ class OutboxModel(RuleBasedStateMachine):
         self.check_retry(batch)
         self.check_alone(batch)
         self.flying = batch
+        self.as_sent = [(entry, entry.copies) for entry in batch.entries]
+        for entry in batch.entries:
+            entry.born_as.add(batch.born(self.now))
+
+    def store(self, sent: list[tuple[Sent, int]]) -> None:
+        for entry, copies in sent:
+            self.log.append(entry)
+            entry.stored_as.append(copies)
 
     def check_limits(self, batch: OutboxBatch[Sent]) -> None:
         assert 1 <= len(batch.entries) <= self.most
@@ -142,7 +154,7 @@ class OutboxModel(RuleBasedStateMachine):
         if any(entry.bad for entry in batch.entries):
             self.fail(batch, SendVerdict.BAD_MESSAGE)
             return
-        self.log.extend(batch.entries)
+        self.store(self.as_sent)
         if late:
             self.land_late_copy()
         assert self.box.stored(batch)
@@ -156,6 +168,11 @@ class OutboxModel(RuleBasedStateMachine):
         self.most = 1
         self.fail(batch, SendVerdict.NO_BATCH)
 
+    @precondition(lambda self: self.flying and len(self.flying.entries) > 1)
+    @rule(what=st.sampled_from(["stored", "late", "lost"]))
+    def fail_without_a_reason(self, what):
+        self.end_in_doubt(what, SendVerdict.FAILED_BATCH)
+
     @precondition(lambda self: self.flying)
     @rule()
     def flow_control(self):
@@ -165,14 +182,17 @@ class OutboxModel(RuleBasedStateMachine):
     @precondition(lambda self: self.flying)
     @rule(what=st.sampled_from(["stored", "late", "lost"]))
     def no_answer(self, what):
+        self.end_in_doubt(what, SendVerdict.UNKNOWN)
+
+    def end_in_doubt(self, what: str, verdict: SendVerdict) -> None:
         batch, self.flying = self.flying, None
         good = not any(entry.bad for entry in batch.entries)
         self.land_late_copy()
         if what == "stored" and good:
-            self.log.extend(batch.entries)
-        self.fail(batch, SendVerdict.UNKNOWN)
+            self.store(self.as_sent)
+        self.fail(batch, verdict)
         if what == "late" and good:
-            self.late, self.late_until = list(batch.entries), self.now + RULES.settle
+            self.late, self.late_until = self.as_sent, self.now + RULES.settle
 
     @precondition(lambda self: self.flying)
     @rule()
@@ -184,7 +204,7 @@ class OutboxModel(RuleBasedStateMachine):
     @rule()
     def land_late_copy(self):
         if self.late:
-            self.log.extend(self.late)
+            self.store(self.late)
         self.late = None
 
     def now_or_never_late(self) -> None:
@@ -197,8 +217,7 @@ class OutboxModel(RuleBasedStateMachine):
         self.settle_failures(failed)
 
     def expect_retry(self, batch: OutboxBatch[Sent], verdict: SendVerdict, failed) -> None:
-        one_by_one = verdict in (SendVerdict.BAD_MESSAGE, SendVerdict.NO_BATCH)
-        if one_by_one and len(batch.entries) > 1:
+        if verdict in ONE_BY_ONE and len(batch.entries) > 1:
             assert not failed, "the good messages of a refused batch get their chance"
             self.alone = list(batch.entries)
         elif verdict in (SendVerdict.BAD_MESSAGE, SendVerdict.REFUSED):
@@ -265,6 +284,12 @@ class OutboxModel(RuleBasedStateMachine):
             assert "cancelled" not in entry.outcome
             assert not any(isinstance(end, PrecedingSendFailed) for end in entry.outcome)
             assert not entry.bad
+
+    @invariant()
+    def copies_of_a_message_have_one_born_time_and_different_marks(self):
+        for entry in self.sent:
+            assert len(entry.born_as) <= 1, f"{entry}: {entry.born_as}"
+            assert len(set(entry.stored_as)) == len(entry.stored_as), f"{entry}: {entry.stored_as}"
 
     @invariant()
     def what_is_stored_is_in_the_log(self):

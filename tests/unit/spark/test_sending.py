@@ -12,6 +12,7 @@ from orderly.errors import ConnectFailed, SendFailed
 from orderly.model import MessageQueue
 from orderly.ordering.outbox import SendVerdict
 from orderly.protocol.codes import RequestCode, ResponseCode
+from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.send import encode_batch
 from orderly.spark import sending as module
 from orderly.spark.encoding import Piece
@@ -93,6 +94,38 @@ def test_a_failed_request_is_sent_again_and_nothing_overtakes_it(
     assert [first_copies(each) for each in found] == [list(range(200))] * 2
     assert sent.rows == 400
     assert bool(sent.doubtful) == copies
+
+
+def test_copies_of_a_row_are_marked_and_have_one_id_one_born_time_and_one_body(
+    sender, orderly_fake, topic
+):
+    orderly_fake.script(Fault(SEND, DropResponse(), times=4))
+    sender(20, limit=1500)
+    copies = {}
+    for message in stored(orderly_fake.namesrv, topic, 0, 2):
+        copies.setdefault(message.message_id, []).append(message)
+    assert len(copies) == 400
+    again = [found for found in copies.values() if len(found) > 1]
+    assert again
+    for found in copies.values():
+        marks = [message.properties.get(ATTEMPT) for message in found]
+        assert marks == [None, *map(str, range(2, len(found) + 1))]
+        assert len({(message.born_time, message.body) for message in found}) == 1
+
+
+def test_a_request_that_is_sent_again_is_no_larger_than_the_limit(sender, orderly_fake, topic):
+    orderly_fake.script(Fault(SEND, DropResponse(), times=2))
+    sizes, command = [], module._command
+
+    def made(at, batch):
+        sizes.append((len(batch.entries), len((request := command(at, batch)).body)))
+        return request
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "_command", made)
+        sender(40, limit=1500)
+    assert max(count for count, _ in sizes) > 1
+    assert max(size for _, size in sizes) <= 1500
 
 
 def test_a_retry_waits_until_the_broker_would_have_dropped_the_first_attempt(
