@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_what_another_program_sends_is_never_left_out(start_member, sends, order
 
 def test_one_of_another_queue_is_a_message_of_its_own(start_member, sends, client, queue, order):
     sends(0)
-    other = Sends(client, queue._replace(queue_id=1))
+    other = Sends(client, replace(queue, queue_id=1))
     other._ids, other._born = sends._ids, sends._born
     other(0, 2)
     _, seen = start_member(order=order)
