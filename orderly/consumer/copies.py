@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from orderly.client.broker import BrokerCalls, PullQuery, PullStatus
 from orderly.errors import BrokerError, ReplyTooLarge
 from orderly.model import MessageQueue, ReceivedMessage
+from orderly.ordering.broker_calls import OffsetReset
 from orderly.ordering.repeats import first_copy
 from orderly.protocol.heartbeat import Subscription
 
@@ -35,6 +36,7 @@ def copies_before(
         By the offset of each message, the offset of its first copy; None: none stands before it.
 
     Raises:
+        OffsetReset: an operator has reset the group's offset; a pull's reply says so.
         OrderlyError: that cannot be known now.
     """
     found: dict[int, int | None] = {}
@@ -76,6 +78,8 @@ def _tail(
         result = brokers.pull_now(
             PullQuery(group, queue, at, min(_BATCH, end - at), everything, suspend=0.0)
         )
+        if result.status is PullStatus.OFFSET_ILLEGAL and result.min_offset <= at:
+            raise OffsetReset(queue, result.next_offset)  # it is told to one pull only
         if result.status is PullStatus.FOUND:
             yield from result.messages
         if result.next_offset <= at:

@@ -145,7 +145,7 @@ class Finisher:
             "message.repeat_skipped",
             **log_context(self._session.group, held, message, batch.key),
             first=batch.repeats,
-            attempt=message.properties.get(ATTEMPT, "1"),
+            sent=message.properties.get(ATTEMPT, "1"),
         )
         self._apply(held, batch, Disposition.KEEP if kept else Disposition.COMMIT)
 

@@ -213,6 +213,9 @@ class Puller:
         session = self._session
         try:
             marked = copies_before(session.client.brokers, session.group, held.queue, again)
+        except OffsetReset as reset:
+            self._told_to_start_at(held, reset.offset, reset=True)
+            return
         except Exception as error:  # noqa: BLE001 - as in `_replied`
             self._failed(held, error)
             return

@@ -124,7 +124,7 @@ class Repeats:
             if first is not None and first >= self.floor:
                 self.firsts[offset] = first
                 self._last = max(self._last, offset)
-            elif offset in marked:
+            if offset in marked:  # a repeat, too: of its first copy this owner may know nothing
                 self._enter(sent_again(message))
         if messages and self._book:
             self._forget(messages[-1].store_time - LATE)
