@@ -2,7 +2,8 @@
 
 import random
 
-from tests.simulation.scenario import COPIES, NO_INDEX, Fault
+from tests.simulation.cast import Cast
+from tests.simulation.scenario import COPIES, FIND, NO_INDEX, Fault
 
 _PATIENT = 60  # retries
 _BESIDE = 0.12  # share of all histories in which copies come beside all else
@@ -52,16 +53,20 @@ def _sends(rng, until):
     }
 
 
-def copies_beside(seed, seconds):
+def copies_beside(seed, members, seconds):
     """What some histories have beside all else: copies that come at any time; or None."""
     rng = random.Random(f"copies {seed}")
     if rng.random() > _BESIDE:
         return None
+    cast = Cast(rng, members, 1, 1)
     until = seconds + rng.choice([0.0, 10.0, 40.0])
     faults = [
         Fault(rng.uniform(1, until), rng.choice([*COPIES, "late copy", "late copy"]))
-        for _ in range(rng.choice([1, 3, 6, 12]))
+        for _ in range(rng.choice([1, 3, 6, 12, 25]))
     ]
+    if rng.random() < 0.2:  # nobody can look for a copy
+        kind = rng.choice(["lose answers", "lose requests"])
+        faults.append(Fault(rng.uniform(1, until), kind, cast.member(), 15.0, FIND))
     return {
         "faults": faults,
         "sent_again": rng.choice([0.0, 0.3, 1.0]),

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
-ENDS = 202
+ENDS, FIND = 202, 12
 NO_INDEX = 1e9  # seconds
 COPIES = ("late copy", "send again")  # what comes once more, from a producer or another program
 RETRIES = 2  # of a producer that nothing is said of

@@ -661,6 +661,8 @@ class Witness:
                 self._kernel.fail(Broken("kept and repeated", text))
         sought, _ = self._sought.get((member.process, home), (-math.inf, 0))
         finishes = call.began <= sought  # its batch, which it was given before the program's seek
+        if finishes and offset in self._truth.skipped[home]:  # the others do not wait for it
+            self.ledger.parked.unheard.add(place)
         excused = finishes or self._grants.excuses(member.process, queue)
         lane, now = self.lane(message, home), self._kernel.now
         delivery = Delivery(message.sharding_key, lane, place, excused, member.process, now)
