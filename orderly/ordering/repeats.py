@@ -96,11 +96,13 @@ class Repeats:
 
     Attributes:
         firsts: by the offset of a message that came, where its first copy stands.
+        skipped: how many were left out.
     """
 
     def __init__(self, floor: int = 0, book: Iterable[SentAgain] = ()) -> None:
         self.floor = floor
         self.firsts: dict[int, int] = {}
+        self.skipped = 0
         self._last = -1  # of them
         self._book: dict[int, SentAgain] = {each.identity: each for each in book}
         self._checksums = {each.checksum for each in self._book.values()}
