@@ -43,7 +43,7 @@ from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply, QueryMessage
 from orderly.protocol.send import SendReply
 from orderly.protocol.statistics import GetTopicStats, TopicOffset, decode_topic_stats
-from orderly.protocol.stored_message import decode_messages, decode_pull
+from orderly.protocol.stored_message import decode_each, decode_pull
 from orderly.protocol.topics import decode_topic_list
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
@@ -553,7 +553,7 @@ class BrokerCalls:
         )
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return []
-        messages = decode_messages(reply.body, queue.broker_name)
+        messages = decode_each(reply.body, queue.broker_name)
         return [m for m in messages if m.queue == queue and m.message_id == message_id]
 
     def send(

@@ -138,6 +138,25 @@ def decode_messages(
     return messages
 
 
+def decode_each(data: bytes, broker_name: str) -> list[ReceivedMessage]:
+    """Read stored messages of any queues and in any order, each by itself: no batch is unwrapped.
+
+    Raises:
+        ProtocolError: a size, magic number or checksum that is wrong.
+    """
+    messages: list[ReceivedMessage] = []
+    at = 0
+    while at < len(data):
+        one = data[at : at + int.from_bytes(data[at : at + 4])]
+        try:
+            end = queue_offset_at(one, 0) + 1
+        except struct.error as error:
+            raise ProtocolError(f"the stored message at byte {at} is broken: {error}") from error
+        messages += decode_messages(one, broker_name, end=end)
+        at += len(one)
+    return messages
+
+
 def decode_pull(
     data: bytes | memoryview,
     broker_name: str,
