@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
-from orderly.ordering.repeats import LATE, MOST, Repeats, first_copy, is_marked, sent_again
+from orderly.ordering.repeats import LATE, MOST, Repeats, first_copies, is_marked, sent_again
 from orderly.ordering.results import Disposition
 from orderly.protocol.properties import ATTEMPT
 from tests.support.messages import QUEUE, message
@@ -28,7 +28,8 @@ def send(offset, number=0, attempt=1, *, key="a", body=b"7", born=1.0, stored=2.
 
 def looked_up(messages, log):
     """What the shell finds out about the marked ones."""
-    return {m.queue_offset: first_copy(m, log) for m in messages if is_marked(m)}
+    marked = [m for m in messages if is_marked(m)]
+    return dict.fromkeys(m.queue_offset for m in marked) | first_copies(marked, log)
 
 
 # --- what is a copy -------------------------------------------------------------------------------
@@ -43,13 +44,8 @@ def test_a_copy_has_the_same_id_born_time_and_body_and_stands_before():
         send(5, attempt=2),
         send(6),
     ]
-    assert all(first_copy(marked, [other]) is None for other in others)
-    assert first_copy(marked, [*others, send(4), send(2), send(3)]) == 2
-
-
-def test_a_copy_in_another_queue_is_none():
-    other = send(3).changed(queue=message(0).queue.__class__("orders", "broker-a", 1))
-    assert first_copy(send(5, attempt=2), [other]) is None
+    assert first_copies([marked], others) == {}
+    assert first_copies([marked], [*others, send(4), send(2), send(3)]) == {5: 2}
 
 
 # --- the book -------------------------------------------------------------------------------------
