@@ -22,7 +22,11 @@ _BATCH = 32
 
 
 def copies_before(
-    brokers: BrokerCalls, group: str, queue: MessageQueue, marked: Sequence[ReceivedMessage]
+    brokers: BrokerCalls,
+    group: str,
+    queue: MessageQueue,
+    marked: Sequence[ReceivedMessage],
+    floor: int,
 ) -> dict[int, int | None]:
     """Where the first copy of each marked message stands.
 
@@ -31,9 +35,10 @@ def copies_before(
         group: the consumer group.
         queue: which queue.
         marked: messages of one pull, in the order of their offsets.
+        floor: copies below it do not count (`ordering.repeats.Repeats`).
 
     Returns:
-        By the offset of each message, the offset of its first copy; None: none stands before it.
+        By the offset of each message, that of its first copy which counts; None: there is none.
 
     Raises:
         OffsetReset: an operator has reset the group's offset; a pull's reply says so.
@@ -43,12 +48,12 @@ def copies_before(
     unknown: list[ReceivedMessage] = []
     for message in marked:
         offset, seen = message.queue_offset, set[int]()
-        first = first_copies([message], _in_index(brokers, queue, message, seen)).get(offset)
-        found[offset] = first
+        copies = _in_index(brokers, queue, message, seen)
+        found[offset] = first = first_copies([message], copies, floor).get(offset)
         if first is None and offset not in seen:  # what does not know itself may not know others
             unknown.append(message)
     if unknown:
-        found |= first_copies(unknown, _tail(brokers, group, queue, unknown))
+        found |= first_copies(unknown, _tail(brokers, group, queue, unknown), floor)
     return found
 
 

@@ -66,7 +66,7 @@ def is_marked(message: ReceivedMessage) -> bool:
 
 
 def first_copies(
-    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage]
+    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage], floor: int = 0
 ) -> dict[int, int]:
     """By the offset of each marked message, where the first copy stands before it; else nothing.
 
@@ -74,6 +74,7 @@ def first_copies(
         marked: of one queue.
         others: of the same queue, in any order. They are looked at once, and none is kept: bodies
             can be large.
+        floor: copies below it do not count; see `Repeats`.
     """
     sought: dict[str, list[SentAgain]] = {}
     for message in marked:
@@ -83,7 +84,7 @@ def first_copies(
         for entry in sought.get(other.message_id, ()):
             at = other.queue_offset
             same = _identity(other, crc32(other.raw_body)) == entry.identity
-            if same and at < found.get(entry.offset, entry.offset):
+            if same and floor <= at < found.get(entry.offset, entry.offset):
                 found[entry.offset] = at
     return found
 

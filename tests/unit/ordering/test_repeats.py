@@ -46,6 +46,7 @@ def test_a_copy_has_the_same_id_born_time_and_body_and_stands_before():
     ]
     assert first_copies([marked], others) == {}
     assert first_copies([marked], [*others, send(4), send(2), send(3)]) == {5: 2}
+    assert first_copies([marked], [send(2), send(4), send(3)], floor=3) == {5: 3}
 
 
 # --- the book -------------------------------------------------------------------------------------
