@@ -9,7 +9,7 @@ A re-delivery is of one offset; that a repeat comes again is no excuse for it.
 
 from collections import defaultdict
 
-from orderly.protocol.properties import ATTEMPT
+from orderly.ordering.repeats import attempt_of
 from tests.simulation.truth import Broken, number_of
 
 JUDGED = True  # whether the consumer leaves repeats out
@@ -144,4 +144,4 @@ def _send_of(message):
 
 
 def _marked(message):
-    return ATTEMPT in message.properties
+    return attempt_of(message) is not None
