@@ -527,7 +527,7 @@ class BrokerCalls:
         return read_pull_reply(query, reply)
 
     def with_id(
-        self, queue: MessageQueue, message_id: str, *, since: float, until: float
+        self, query: PullQuery, message_id: str, *, since: float, until: float
     ) -> Iterator[ReceivedMessage]:
         """The messages of a queue that have this id, as its broker's index knows them.
 
@@ -535,11 +535,12 @@ class BrokerCalls:
         one at a time.
 
         Args:
-            queue: which queue.
+            query: of a pull; its queue, and its replica, are asked.
             message_id: the sender's (UNIQ_KEY).
             since: when they were stored at the earliest (seconds since the epoch).
             until: and at the latest.
         """
+        queue = query.queue
         header = QueryMessage(
             topic=queue.topic,
             key=message_id,
@@ -551,6 +552,7 @@ class BrokerCalls:
             request(header.code, to_ext(header)),
             f"the messages of {queue} with id {message_id!r}",
             accept=_FOUND_OR_NONE,
+            replica=query.broker_id,
         )
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return

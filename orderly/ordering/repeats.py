@@ -26,6 +26,7 @@ Knows nothing of time or the network.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -69,27 +70,25 @@ def attempt_of(message: ReceivedMessage) -> int | None:
     return properties.attempt_of(message.properties, milliseconds_of(message.born_time))
 
 
-def first_copies(
-    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage], floor: int = 0
-) -> dict[int, int]:
-    """By the offset of each marked message, where the first copy stands before it; else nothing.
+def copies_of(
+    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage]
+) -> dict[int, list[int]]:
+    """By the offset of each marked message that has any, where copies stand before it, rising.
 
     Args:
         marked: of one queue.
         others: of the same queue, in any order. They are looked at once, and none is kept: bodies
             can be large.
-        floor: copies below it do not count; see `Repeats`.
     """
     sought: dict[str, list[SentAgain]] = {}
     for message in marked:
         sought.setdefault(message.message_id, []).append(sent_again(message))
-    found: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
     for other in others:
         for entry in sought.get(other.message_id, ()):
-            at = other.queue_offset
-            same = _identity(other, crc32(other.raw_body)) == entry.identity
-            if same and floor <= at < found.get(entry.offset, entry.offset):
-                found[entry.offset] = at
+            before = other.queue_offset < entry.offset
+            if before and _identity(other, crc32(other.raw_body)) == entry.identity:
+                insort(found.setdefault(entry.offset, []), other.queue_offset)
     return found
 
 
