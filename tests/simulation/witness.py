@@ -528,7 +528,8 @@ class Witness:
         self._forget_dead(member, queue)
         self.commits.was_sought(queue, target, given_up=given_up)
         self._sought[member.process, queue] = self._kernel.now, target
-        self.repeats.sought(member.process, queue, target)
+        if given_up:  # else it is there already, and nothing changes
+            self.repeats.sought(member.process, queue, target)
 
     def _forget_dead(self, member, queue):
         mine = {d for d in self._known_dead if d[0] is member.process and d[1][0] == queue}

@@ -287,7 +287,7 @@ def run(scenario, restless=0.05):
         mock.patch.object(rebalancer, "RETRY_SOON", _RETRY),
         mock.patch.object(lanes, "LANE_BODIES", scenario.bodies),
         mock.patch.object(lanes, "SUSPENDED_BODIES", max(1, scenario.bodies // 8)),
-        mock.patch.object(log._AtFirstEvent, "_may_be_wanted", lambda *_: True),
+        mock.patch.object(log._AtFirstEvent, "_may_be_wanted", return_value=True),
         mock.patch.object(
             log._AtFirstEvent, "_logger", property(lambda made: _Log(world.witness, made._bound))
         ),
