@@ -3,7 +3,7 @@
 import random
 
 from tests.simulation.cast import Cast
-from tests.simulation.scenario import COPIES, FIND, NO_INDEX, Fault
+from tests.simulation.scenario import COPIES, FIND, NO_INDEX, RETRIES, SETTLED, Fault
 
 _PATIENT = 60  # retries
 _BESIDE = 0.12  # share of all histories in which copies come beside all else
@@ -31,6 +31,30 @@ def _cut_off(cast):
         faults += [Fault(at + rng.uniform(0.2, 4), "cut", who) for _ in range(rng.choice([1, 3]))]
         at += rng.uniform(4, 8)
     return {"faults": faults + _more(cast, 2, at + 5), **_sends(rng, at)}
+
+
+def _asked_for(cast):
+    """Programs, and an operator, let a queue go on from among its copies."""
+    rng, who = cast.rng, cast.member()
+    faults = [Fault(rng.uniform(2, 30), "late copy") for _ in range(rng.choice([12, 25]))]
+    for _ in range(rng.choice([1, 2, 3])):
+        kind = rng.choice(["seek", "seek", "offset reset"])
+        code = rng.choice([50, 80, 90, 95])
+        at = rng.uniform(5, 25) + (SETTLED if rng.random() < 0.5 else 0.0)
+        faults.append(Fault(at, kind, who if kind == "seek" else "", code=code))
+    if rng.random() < 0.3:
+        faults.append(cast.fault(rng.choice(["kill", "close"]), rng.uniform(10, 50)))
+    return {
+        "faults": faults,
+        **_sends(rng, 20.0),
+        "retries": RETRIES,
+        "sent_again": rng.choice([0.0, 0.5]),
+        "keys": rng.choice([1, 3]),
+        "queues": 1,
+        "failing": 0.0,
+        "slow": 0.0,
+        "settings": {"commit_interval": rng.choice([1.0, 0.3])},
+    }
 
 
 def _more(cast, begin, end):
@@ -74,4 +98,4 @@ def copies_beside(seed, members, seconds):
     }
 
 
-REPEAT_PLOTS = (_stood_still, _stood_still, _cut_off)
+REPEAT_PLOTS = (_stood_still, _stood_still, _cut_off, _asked_for)

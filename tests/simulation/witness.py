@@ -528,6 +528,8 @@ class Witness:
         self._forget_dead(member, queue)
         self.commits.was_sought(queue, target, given_up=given_up)
         self._sought[member.process, queue] = self._kernel.now, target
+        if given_up:  # else it is there already, and nothing changes
+            self.repeats.sought(member.process, queue, target)
 
     def _forget_dead(self, member, queue):
         mine = {d for d in self._known_dead if d[0] is member.process and d[1][0] == queue}
@@ -620,6 +622,13 @@ class Witness:
             self._world.happened["alarm, excused"] += 1
         else:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
+
+    @_surely
+    def left_out(self, fields):
+        """A member leaves a repeat out, as it tells."""
+        queue = MessageQueue(fields["topic"], fields["broker"], fields["queue_id"])
+        place = queue, fields["offset"]
+        self._checked(self.repeats.check_left_out, self._kernel.current.process, place)
 
     def told_of_stops(self):
         """Whether members still say of each queue that is left that they cannot take it."""
