@@ -6,7 +6,7 @@ producer's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache, partial
@@ -43,7 +43,7 @@ from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply, QueryMessage
 from orderly.protocol.send import SendReply
 from orderly.protocol.statistics import GetTopicStats, TopicOffset, decode_topic_stats
-from orderly.protocol.stored_message import decode_messages, decode_pull
+from orderly.protocol.stored_message import decode_each, decode_pull
 from orderly.protocol.topics import decode_topic_list
 
 MAX_SUSPEND = 15.0  # seconds (Java: brokerSuspendMaxTimeMillis)
@@ -528,10 +528,11 @@ class BrokerCalls:
 
     def with_id(
         self, queue: MessageQueue, message_id: str, *, since: float, until: float
-    ) -> list[ReceivedMessage]:
+    ) -> Iterator[ReceivedMessage]:
         """The messages of a queue that have this id, as its broker's index knows them.
 
-        A message can be there and not in the index: see `QueryMessage`.
+        A message can be there and not in the index: see `QueryMessage`. Their bodies are unpacked
+        one at a time.
 
         Args:
             queue: which queue.
@@ -552,9 +553,10 @@ class BrokerCalls:
             accept=_FOUND_OR_NONE,
         )
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
-            return []
-        messages = decode_messages(reply.body, queue.broker_name)
-        return [m for m in messages if m.queue == queue and m.message_id == message_id]
+            return
+        for message in decode_each(reply.body, queue.broker_name):
+            if message.queue == queue and message.message_id == message_id:
+                yield message
 
     def send(
         self,

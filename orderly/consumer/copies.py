@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from orderly.client.broker import BrokerCalls, PullQuery, PullStatus
-from orderly.errors import BrokerError, ReplyTooLarge
+from orderly.errors import BrokerError, ProtocolError, ReplyTooLarge
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.broker_calls import OffsetReset
-from orderly.ordering.repeats import first_copy
+from orderly.ordering.repeats import first_copies
 from orderly.protocol.heartbeat import Subscription
 
 TAIL = 1024  # messages before a marked one that are read where no index answers
@@ -42,31 +42,31 @@ def copies_before(
     found: dict[int, int | None] = {}
     unknown: list[ReceivedMessage] = []
     for message in marked:
-        copies = _in_index(brokers, queue, message)
-        first = first_copy(message, copies)
-        found[message.queue_offset] = first
-        known = any(copy.queue_offset == message.queue_offset for copy in copies)
-        if first is None and not known:  # what does not know itself may not know the others
+        offset, seen = message.queue_offset, set[int]()
+        first = first_copies([message], _in_index(brokers, queue, message, seen)).get(offset)
+        found[offset] = first
+        if first is None and offset not in seen:  # what does not know itself may not know others
             unknown.append(message)
     if unknown:
-        ids = {message.message_id for message in unknown}
-        tail = [each for each in _tail(brokers, group, queue, unknown) if each.message_id in ids]
-        found |= {message.queue_offset: first_copy(message, tail) for message in unknown}
+        found |= first_copies(unknown, _tail(brokers, group, queue, unknown))
     return found
 
 
 def _in_index(
-    brokers: BrokerCalls, queue: MessageQueue, message: ReceivedMessage
-) -> list[ReceivedMessage]:
+    brokers: BrokerCalls, queue: MessageQueue, message: ReceivedMessage, seen: set[int]
+) -> Iterator[ReceivedMessage]:
+    """What the index has with the id of a message; `seen` gets the offsets."""
     since = min(message.born_time, message.store_time) - _CLOCKS
+    until = message.store_time + 1
     try:
-        return brokers.with_id(queue, message.message_id, since=since, until=message.store_time + 1)
-    except ReplyTooLarge:
-        return []
+        for copy in brokers.with_id(queue, message.message_id, since=since, until=until):
+            seen.add(copy.queue_offset)
+            yield copy
+    except (ReplyTooLarge, ProtocolError):
+        return
     except BrokerError as error:  # one without an index, or whose index is not for us
         if error.retriable:
             raise
-        return []
 
 
 def _tail(

@@ -140,6 +140,7 @@ class Finisher:
         message = batch.messages[0]
         with held.lock:
             kept = batch.lane.messages.in_hand > 1
+            held.owned.repeats.skipped += 1
         self._session.statistics.repeated(held.queue.topic, now())
         held.log.info(
             "message.repeat_skipped",

@@ -28,7 +28,8 @@ from orderly.namespace import is_retry_topic
 from orderly.ordering.explain import Explanation, Why, explain, key_of
 from orderly.ordering.explain_keys import KeyExplanation, KeyWhy, explain_keys
 from orderly.ordering.lane import Lane
-from orderly.ordering.owned_queue import Limit, OwnedQueue
+from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.pull_window import Limit
 from orderly.protocol.heartbeat import ConsumeType
 from orderly.protocol.members import (
     QueueInfo,

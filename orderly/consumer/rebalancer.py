@@ -39,8 +39,9 @@ from orderly.ordering.broker_calls import (
 )
 from orderly.ordering.crashes import Crashes, Suspects
 from orderly.ordering.fence import Fence
-from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, queue_limits
+from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue
 from orderly.ordering.ownership import Inheritance, take_over
+from orderly.ordering.pull_window import queue_limits
 from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
 from orderly.ordering.repeats import Repeats, SentAgain
 from orderly.ordering.start import StartPosition, find_start

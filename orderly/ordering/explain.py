@@ -80,6 +80,7 @@ class Explanation:
         last_try: of its lowest unfinished message, how the last try ended that did not finish it:
             the class and place of what was raised, or the answer. Nothing of the message is in it.
         because: why that message is not given up, or not parked, yet; None: nobody judges it.
+        repeats_skipped: repeated sends that were left out here since the queue was taken.
     """
 
     queue: MessageQueue
@@ -106,6 +107,7 @@ class Explanation:
     limit: str | None = None
     last_try: str | None = None
     because: str | None = None
+    repeats_skipped: int = 0
 
     def __str__(self) -> str:
         """For people: queue, reason and for how long."""
@@ -113,10 +115,11 @@ class Explanation:
         full = ", pulling is flow-controlled" if self.flow_controlled and not self.limit else ""
         parked = f", {self.keys_parked} keys parked" if self.keys_parked else ""
         paused = f", {self.keys_paused} keys paused" if self.keys_paused else ""
+        left = f", {self.repeats_skipped} repeated sends left out" if self.repeats_skipped else ""
         large = "" if self.too_large is None else f", {self.too_large}"
         failed = "" if self.error is None else f": {self.error}"
         pull = "" if self.pull_error is None else f", the last pull failed: {self.pull_error}"
-        more = f"{span}{full}{self._ends}{parked}{paused}{self._expires}{self._no_key}{large}"
+        more = f"{span}{full}{self._ends}{parked}{paused}{left}{self._expires}{self._no_key}{large}"
         tried = tried_text(self.last_try, self.because)
         return f"{self.queue}: {self.why}{more}{failed}{pull}{tried}"
 
@@ -168,6 +171,7 @@ def explain(owned: OwnedQueue, now: float) -> Explanation:
         full_of_waiting=owned.full_of_waiting,
         key_error=owned.no_key,
         keys_parked=len(owned.parking),
+        repeats_skipped=owned.repeats.skipped,
         too_large=owned.too_large,
         expires_in=owned.expires_in(now),
         keys_paused=owned.messages.paused,

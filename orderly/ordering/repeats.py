@@ -65,20 +65,27 @@ def is_marked(message: ReceivedMessage) -> bool:
     return ATTEMPT in message.properties
 
 
-def first_copy(message: ReceivedMessage, others: Iterable[ReceivedMessage]) -> int | None:
-    """The lowest offset at which one of `others` is a copy before a marked message, or None."""
-    identity = _identity(message, crc32(message.raw_body))
-    return min(
-        (
-            other.queue_offset
-            for other in others
-            if other.queue_offset < message.queue_offset
-            and other.queue == message.queue
-            and other.message_id == message.message_id
-            and _identity(other, crc32(other.raw_body)) == identity
-        ),
-        default=None,
-    )
+def first_copies(
+    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage]
+) -> dict[int, int]:
+    """By the offset of each marked message, where the first copy stands before it; else nothing.
+
+    Args:
+        marked: of one queue.
+        others: of the same queue, in any order. They are looked at once, and none is kept: bodies
+            can be large.
+    """
+    sought: dict[str, list[SentAgain]] = {}
+    for message in marked:
+        sought.setdefault(message.message_id, []).append(sent_again(message))
+    found: dict[int, int] = {}
+    for other in others:
+        for entry in sought.get(other.message_id, ()):
+            at = other.queue_offset
+            same = _identity(other, crc32(other.raw_body)) == entry.identity
+            if same and at < found.get(entry.offset, entry.offset):
+                found[entry.offset] = at
+    return found
 
 
 def _identity(message: ReceivedMessage, checksum: int) -> int:
@@ -96,11 +103,13 @@ class Repeats:
 
     Attributes:
         firsts: by the offset of a message that came, where its first copy stands.
+        skipped: how many were left out.
     """
 
     def __init__(self, floor: int = 0, book: Iterable[SentAgain] = ()) -> None:
         self.floor = floor
         self.firsts: dict[int, int] = {}
+        self.skipped = 0
         self._last = -1  # of them
         self._book: dict[int, SentAgain] = {each.identity: each for each in book}
         self._checksums = {each.checksum for each in self._book.values()}

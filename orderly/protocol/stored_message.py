@@ -8,7 +8,7 @@ when somebody looks at it (5.8 -> 2.2 µs a message). Filtering by tag is the cl
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntFlag
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -136,6 +136,25 @@ def decode_messages(
             f"more than {MAX_MESSAGES} messages, or {4 * max_body} bytes of compressed bodies"
         )
     return messages
+
+
+def decode_each(data: bytes, broker_name: str) -> Iterator[ReceivedMessage]:
+    """Read stored messages of any queues and in any order, each by itself: no batch is unwrapped.
+
+    One after the other: each may be as large as a pull's together.
+
+    Raises:
+        ProtocolError: a size, magic number or checksum that is wrong.
+    """
+    at = 0
+    while at < len(data):
+        one = data[at : at + int.from_bytes(data[at : at + 4])]
+        try:
+            end = queue_offset_at(one, 0) + 1
+        except struct.error as error:
+            raise ProtocolError(f"the stored message at byte {at} is broken: {error}") from error
+        yield from decode_messages(one, broker_name, end=end)
+        at += len(one)
 
 
 def decode_pull(

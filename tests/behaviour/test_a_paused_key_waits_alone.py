@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from orderly import Ack, ConsumerConfig, OrderlyConsumer
 from orderly.errors import ConfigError
-from orderly.ordering import owned_queue
+from orderly.ordering import pull_window
 from orderly.ordering.explain import Why
 from orderly.ordering.explain_keys import KeyWhy
 from tests.support.consuming import send_numbers
@@ -105,9 +105,9 @@ def many_paused(orderly_topic, producer, start_member, monkeypatch):
     """
 
     def start(room):
-        monkeypatch.setattr(owned_queue, "MAX_KEYS", 20)
-        monkeypatch.setattr(owned_queue, "MAX_DEFERRED", 20)
-        monkeypatch.setattr(owned_queue, "MAX_PAUSED", room)
+        monkeypatch.setattr(pull_window, "MAX_KEYS", 20)
+        monkeypatch.setattr(pull_window, "MAX_DEFERRED", 20)
+        monkeypatch.setattr(pull_window, "MAX_PAUSED", room)
         one_queue = orderly_topic(queues=1)
         member, seen = start_member(order="key", pull_batch=8, commit_interval=0.3)
         for key in PAUSED:

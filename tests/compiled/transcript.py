@@ -15,8 +15,9 @@ from orderly.errors import BrokerError, ProtocolError
 from orderly.model import MessageQueue
 from orderly.ordering.lanes import Lanes
 from orderly.ordering.outbox import Outbox, OutboxEntry, OutboxRules, SendVerdict
-from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue, PullGate
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
 from orderly.ordering.process_queue import ProcessQueue
+from orderly.ordering.pull_window import PullGate
 from orderly.ordering.results import Disposition
 from orderly.protocol.frame import FrameDecoder
 from orderly.protocol.properties import decode_properties

@@ -12,11 +12,13 @@ from orderly import (
     Message,
     OrderlyConsumer,
     OrderlyProducer,
+    ProducerConfig,
 )
 from orderly.errors import OrderlyError
 from tests.simulation.handlers import Program
 from tests.simulation.kernel import Process
 from tests.simulation.network import NAMESRV
+from tests.simulation.scenario import RETRIES
 from tests.simulation.truth import GROUP, TOPIC, UNWANTED, WANTED
 
 
@@ -221,7 +223,8 @@ class Sender:
         bursts = -(-scenario.messages // scenario.burst)
         moments = sorted(rng.uniform(0.5, scenario.seconds) for _ in range(bursts))
         client = Client(ClientConfig(namesrv=NAMESRV))
-        with OrderlyProducer(client=client) as producer:
+        config = ProducerConfig(retries=scenario.retries)
+        with OrderlyProducer(client=client, config=config) as producer:
             for number in range(scenario.messages):
                 if number % scenario.burst == 0:
                     due = self.world.began + moments[number // scenario.burst]
@@ -233,13 +236,18 @@ class Sender:
         client.close()
         self.done = True
 
+    @property
+    def _patience(self):
+        return 20 if self.world.scenario.retries == RETRIES else 120
+
     def _submit(self, producer, number, key, rng):
         tag = UNWANTED if rng.random() < self.world.scenario.unwanted else WANTED
         message = Message(TOPIC, str(number).encode(), sharding_key=key, tags=tag)
         entry = Submitted(number, key, self.world.kernel.now)
         self.submitted.append(entry)
         try:
-            producer.submit(message, timeout=20).add_done_callback(lambda f: self._ended(entry, f))
+            future = producer.submit(message, timeout=self._patience)
+            future.add_done_callback(lambda f: self._ended(entry, f))
         except OrderlyError as error:
             entry.error, entry.taken = error, False
 

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from orderly import MessageQueue
-from tests.simulation.scenario import ACTS, LOCK, SETTLED
+from tests.simulation.scenario import ACTS, COPIES, LOCK, SETTLED
 from tests.simulation.truth import TOPIC, Broken
 
 _A_LOOK = 4.0  # seconds within which a member has looked at a message that its filter left out
@@ -52,7 +52,7 @@ class Commits:
         self._moved_on = {}  # by process and queue, when it committed further first, as the owner
         self._told = Counter()  # by queue, the last commit among the events
         self.strict = all(
-            fault.kind in (*ACTS, "program pause")
+            fault.kind in (*ACTS, *COPIES, "program pause")
             or (fault.kind in ("offset reset", "reset while away", "seek") and fault.at > SETTLED)
             for fault in world.scenario.faults
         )
@@ -253,6 +253,7 @@ class Commits:
     def was_reset(self, queue, target):
         """An operator reset the offset of a queue."""
         truth, done = self._truth, self._truth.finished[queue]
+        self._world.witness.repeats.asked_for(queue, target)
         # Else nothing is ahead, now or as far as the record knows.
         ahead = truth.unfinished(queue, truth.log(queue).max_offset) or self._ledger.is_ahead(queue)
         doubtful = bool(ahead) and self._ledger.may_look_forgotten(queue, target)

@@ -7,7 +7,7 @@ more before it is parked. Only what was handled, by the record, when two owners 
 import random
 from collections import Counter
 
-from tests.simulation.scenario import ACTS
+from tests.simulation.scenario import ACTS, COPIES
 from tests.simulation.truth import Broken, number_of
 
 BEFORE_IT_IS_PARKED = 2 + 2  # deaths: until the crash loop is noticed, and one message condemned
@@ -100,7 +100,7 @@ class Deaths:
         if not parked.details.reason.startswith(CONDEMNED):
             return
         blamed, scenario = self._blamed[queue, parked.offset], self._world.scenario
-        quiet = all(fault.kind in ACTS for fault in scenario.faults)
+        quiet = all(fault.kind in (*ACTS, *COPIES) for fault in scenario.faults)
         innocent = quiet and not ends_processes(scenario, parked.original)
         if blamed < 2 or innocent:
             text = f"{parked.offset} of {queue} is condemned, blamed for {blamed} deaths"

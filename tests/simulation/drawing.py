@@ -8,12 +8,14 @@ from tests.simulation.engine_plots import blocked
 from tests.simulation.parking_plots import forged
 from tests.simulation.plots import PLOTS, reset_while_away, resets_in_a_row
 from tests.simulation.program_plots import PROGRAM_PLOTS, storm
-from tests.simulation.scenario import Scenario
+from tests.simulation.repeat_plots import REPEAT_PLOTS, copies_beside
+from tests.simulation.scenario import RETRIES, Scenario
 from tests.simulation.steering_plots import steered
 
 # What a history is about: each by chances of its own (its name seeds them), the last one drawn
 # counts. (name, share of the histories, plots)
 _SUBJECTS = (
+    ("repeats", 0.06, REPEAT_PLOTS),  # sends that reach a broker twice
     ("program", 0.35, PROGRAM_PLOTS),
     ("offline", 0.02, (reset_while_away,)),
     ("in a row", 0.02, (resets_in_a_row,)),
@@ -47,6 +49,7 @@ def draw(seed):
         "messages": rng.choice([5, 10, 20]),
         "keys": rng.choice([1, 3, 8]),
         "burst": rng.choice([1, 5, 20]),
+        "retries": RETRIES,
         "seconds": rng.choice([5.0, 10.0, 20.0]),
         "handling": rng.choice([0.0, 0.01, 0.5, 2.0]),
         "settings": {
@@ -71,6 +74,8 @@ def draw(seed):
         "killers": 0,
         "fixed": 0.0,
         "secrets": "",
+        "sent_again": 0.0,
+        "index": 0.0,
         "joins": 0.0,
     }
     drawn |= _handlers(rng)
@@ -87,6 +92,9 @@ def draw(seed):
     drawn["settings"] = tuple(settings.items())
     acts = _acts_of_programs(cast)
     faults = [*drawn.get("faults", ()), *([] if drawn["secrets"] else acts)]
+    if not drawn["secrets"] and (copies := copies_beside(seed, drawn["seconds"])):
+        faults += copies.pop("faults")
+        drawn |= copies
     drawn["faults"] = tuple(sorted(faults, key=lambda fault: fault.at))
     return Scenario(**drawn)
 

@@ -267,6 +267,7 @@ class Ledger:
 
     def lose_records(self, queue):
         """The state records of a queue are gone: what is finished ahead is not known any more."""
+        self._world.witness.repeats.records_lost(queue)
         self.recorded[queue] = set(range(self._truth.stored(queue)))
         self._claims[queue].clear()
         self._unjudged[queue].clear()
@@ -294,6 +295,7 @@ class Ledger:
         any more, until their owner tells it again.
         """
         self._log_changed[queue] = self._kernel.now
+        self._world.witness.repeats.records_lost(queue)
         left = [(offset, record) for offset, record in self._told[queue] if offset < end]
         self._told[queue] = left
         self._acquired[queue] = {offset for offset in self._acquired[queue] if offset < end}

@@ -2,6 +2,10 @@
 
 Each connection is in order, as TCP is. A fault may slow a connection, cut it, or swallow what it
 carries; a broker may be down (its connections end, none can be made) or stand still.
+
+What a connection carried when it ended is not lost with it: a broker that stood still finds it in
+its sockets when it goes on, and reads those in any order. So a send of an old connection may be
+carried out behind what its sender has sent on the next one.
 """
 
 import math
@@ -12,6 +16,7 @@ from tests.simulation.threads import EPOCH, Lock
 
 NAMESRV = "10.0.0.1:9876"
 _LATENCY = (0.0002, 0.0028)  # seconds at least, and up to so many more
+_SILENCE = 10.0  # seconds without an answer after which `Connection` gives itself up
 
 
 class Network:
@@ -21,6 +26,9 @@ class Network:
         kernel: whose time it is.
         cluster: the FakeCluster.
         servers: server name (a broker's, or NAME_SERVER) by "host:port".
+
+    Attributes:
+        unread: by link that has ended, how much of it its server will read nevertheless.
     """
 
     def __init__(self, kernel, cluster, servers):
@@ -36,6 +44,10 @@ class Network:
         self.answered = lambda link, command, outgoing: None  # told of what a server answers
         self.heard = lambda link, command: None  # told of what reaches a client
         self.interfere = lambda link, code, reply: None  # seconds late, "drop", or None
+        self.left_behind = lambda link, command: (
+            None
+        )  # seconds until it is read, or None: it is not
+        self.unread = {}
         self._numbers = 0
         self._tick_at = None
 
@@ -74,7 +86,9 @@ class Network:
         if frozen > self.kernel.now:
             self.kernel.at(frozen, lambda: self._arrive(link))
             return
-        command = link.under_way.popleft()
+        self._carry_out(link, link.under_way.popleft())
+
+    def _carry_out(self, link, command):
         self.watch(link, command)
         outgoing = self.refused(link, command)
         if outgoing is None:
@@ -123,9 +137,35 @@ class Network:
 
     def cut(self, link):
         """End a connection; both ends notice."""
-        if self.links.pop(link.number, None) is not None:
+        if self.links.pop(link.number, None) is None:
+            return
+        for command in link.under_way:
+            if (seconds := self.left_behind(link, command)) is not None:
+                self.unread[link] = self.unread.get(link, 0) + 1
+                self._read_later(link, command, seconds)
+        if link not in self.unread:  # else that is what it reads last
             self.send_all(self.cluster.disconnected(link.number))
-            link.arrived(None)
+        link.arrived(None)
+
+    def _read_later(self, link, command, seconds):
+        """A server reads what is left of a connection, some time after it goes on."""
+        going_on = max(self.kernel.now, self.frozen_until.get(self.servers[link.address], 0.0))
+        self.kernel.at(going_on + seconds, lambda: self._read_unread(link, command, seconds))
+
+    def _read_unread(self, link, command, seconds):
+        if link not in self.unread:
+            return
+        if self.frozen_until.get(self.servers[link.address], 0.0) > self.kernel.now:
+            self._read_later(link, command, seconds)
+            return
+        self._carry_out(link, command)
+        self.unread[link] -= 1
+        if not self.unread[link]:
+            self._forget_unread(link)
+
+    def _forget_unread(self, link):
+        del self.unread[link]
+        self.send_all(self.cluster.disconnected(link.number))
 
     def cut_all(self, wanted):
         for link in list(self.links.values()):
@@ -143,6 +183,8 @@ class Network:
     def _hang_up(self, name):
         self.down.add(name)
         self.cut_all(lambda link: self.servers[link.address] == name)
+        for link in [link for link in self.unread if self.servers[link.address] == name]:
+            self._forget_unread(link)
 
     def start_broker(self, name):
         self.down.discard(name)
@@ -156,8 +198,10 @@ class Network:
 class Link:
     """One connection, as `orderly.client.connection.Connection` looks from above."""
 
-    def __init__(self, network, address, owner):
+    def __init__(self, network, address, owner, awake):
         self.network = network
+        self._awake = awake
+        self._unheard_since = math.inf
         self.address = address
         self.owner = owner
         self.process = network.kernel.current.process
@@ -195,6 +239,7 @@ class Link:
         if not self.alive:
             raise ConnectionLost(f"the connection to {self.address} is closed", self.address)
         self._ids += 1
+        self._unheard_since = min(self._unheard_since, self._awake.now())
         number = command.request_id = self._ids
         deadline = self.network.kernel.now + timeout
         self._pending[number] = on_reply, deadline
@@ -247,9 +292,14 @@ class Link:
             kind, value = self._inbox.popleft()
             if kind == "late":
                 self._complete(value, RequestTimeout(f"{self.address} did not answer in time"))
-            elif kind == "end":
+                if self._awake.now() - self._unheard_since > _SILENCE:
+                    self.close()
+                continue
+            if kind == "end":
                 self._end()
-            elif value.is_response:
+                continue
+            self._unheard_since = math.inf
+            if value.is_response:
                 self._complete(value.request_id, value)
             else:
                 self.owner.on_request(self, value)
@@ -276,6 +326,7 @@ class Connections:
         self, network, *, awake, connect_timeout, max_frame, on_request, on_open, on_loss, security
     ):
         self._network = network
+        self._awake = awake
         self.on_request = on_request
         self._on_open = on_open
         self._on_loss = on_loss
@@ -304,7 +355,7 @@ class Connections:
         if self._closed:
             raise LifecycleError("the connections are closed")
         self._network.kernel.sleep(self._network.latency())
-        link = Link(self._network, address, self)
+        link = Link(self._network, address, self, self._awake)
         if not self._network.open(link):
             raise ConnectFailed(f"nothing listens at {address}", address)
         self._links[address] = link

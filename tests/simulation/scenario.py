@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
 ENDS = 202
+NO_INDEX = 1e9  # seconds
+COPIES = ("late copy", "send again")  # what comes once more, from a producer or another program
+RETRIES = 2  # of a producer that nothing is said of
 BACK, TO_THE_END = 0, 100  # where an offset reset goes, percent of what is committed
 ONCE, TWICE, UNKNOWN = 0, 1, 2  # an operator's command: so often, or about a key that is not parked
 MADE_BY_HAND, MADE_BY_SENDS, PARK_TOPIC = 1, 2, 4  # of a topic of records: how it comes back, which
@@ -20,7 +23,7 @@ SETTLED = 30.0  # seconds after which members that nothing disturbs have shared 
 
 _SHARES = (
     "failing", "slow", "unwanted", "stuck", "keyless", "poison", "manual", "dying", "extending",
-    "storm",
+    "storm", "sent_again",
 )  # fmt: skip
 
 
@@ -69,6 +72,7 @@ class Scenario:
         queues: per broker.
         messages: how many each producer sends, to `keys` keys of its own, within `seconds`.
         burst: how many of them at once.
+        retries: of a producer; with more than usual it is also patient for as long as it takes.
         handling: seconds a handler usually takes for a message.
         settings: of the consumers' configuration; their `order` is in it.
         failing, slow: share of messages whose first handling fails, or takes long.
@@ -87,6 +91,8 @@ class Scenario:
         dying: share of calls in which the worker process ends, with `engine` "process".
         extending: share of messages for which the handler extends the lease.
         secrets: of the members and the operator, for their records.
+        sent_again: share of the messages whose first attempt is late, if it ever comes.
+        index: seconds until a broker finds a message by its id; `NO_INDEX`: it never does.
         joins: seconds from the start at which all members start at once; 0: soon, one by one.
         faults: what goes wrong, by time.
     """
@@ -99,6 +105,7 @@ class Scenario:
     messages: int
     keys: int
     burst: int
+    retries: int
     seconds: float
     handling: float
     settings: tuple
@@ -118,6 +125,8 @@ class Scenario:
     dying: float
     extending: float
     secrets: str
+    sent_again: float
+    index: float
     joins: float
     faults: tuple
 

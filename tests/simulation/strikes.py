@@ -1,5 +1,6 @@
 """Carries faults out: on processes, on the network, on brokers, and as an operator would."""
 
+import random
 from functools import partial
 
 from orderly.protocol.frame import reply_to
@@ -14,12 +15,14 @@ from tests.simulation.scenario import (
     PARK_TOPIC,
     QUERY,
     SEND,
+    SEND_BATCH,
     TO_THE_END,
     WRITTEN,
 )
 from tests.simulation.truth import GROUP, TOPIC
 
 _ARMED = 10.0  # seconds for which a pause waits for its request
+_LOST = 0.3  # share of the sends of connections that end which nobody reads
 _CUT_OFF = ("partition", "isolate")
 
 
@@ -43,6 +46,8 @@ class Strikes:
         self.restarted_at = dict.fromkeys(world.cluster.brokers, -1e9)
         world.network.interfere = self._interfere
         world.network.refused = self._refused
+        world.network.left_behind = self._left_behind
+        self._unread = random.Random(f"unread {world.scenario.seed}")
 
     def strike(self, fault):
         """Let a fault happen now."""
@@ -175,6 +180,17 @@ class Strikes:
                 return [Outgoing(link.number, reply_to(command, 1, remark="made up"))]
         return None
 
+    def _left_behind(self, link, command):
+        """Seconds until a broker reads a send of a connection that has ended; None: it is lost."""
+        sends = command.code in (SEND, SEND_BATCH) and not command.is_response
+        if not sends or not any(link.process is each.process for each in self._world.producers):
+            return None
+        rng = self._unread
+        if rng.random() < _LOST:
+            return None
+        self._world.happened["left unread"] += 1
+        return rng.choice([0.0, rng.uniform(0, 0.05), rng.uniform(0, 1), rng.uniform(0, 8)])
+
     # --- brokers -------------------------------------------------------------------------------
 
     def _broker_restart(self, fault):
@@ -293,6 +309,12 @@ class Strikes:
 
     def _look(self, fault):
         self._world.operator.act(Verb.LOOK, fault.code)
+
+    def _late_copy(self, _):
+        self._world.copier.late()
+
+    def _send_again(self, _):
+        self._world.copier.foreign()
 
     def _forge(self, fault):
         self._world.forger.strike(fault.code)

@@ -1,5 +1,7 @@
 """The simulated world's own rules: time, locks, pauses, and that a seed is a history."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from orderly.errors import ConnectionLost
@@ -152,7 +154,7 @@ def test_an_answer_on_its_way_is_lost_with_its_connection(ends):
     network.answered = answered
 
     def ask():
-        link = Link(network, NAMESRV, Owner())
+        link = Link(network, NAMESRV, Owner(), SimpleNamespace(now=lambda: kernel.now))
         network.open(link)
         link.start_reading()
         link.submit(request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "x"}), 3, replies.append)

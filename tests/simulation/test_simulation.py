@@ -490,7 +490,7 @@ def test_in_a_history_with_forged_records_an_excused_delivery_has_its_place_wher
         events.append(replace(one, ended=len(events) + 1) if excused else one)
     truth = SimpleNamespace(queues=lambda: [queue], consumed=lambda queue: True, finished={})
     world = SimpleNamespace(witness=SimpleNamespace(events=events), truth=truth, happened=Counter())
-    assert _judge_forged(world, sent).excused == 1
+    assert _judge_forged(world, sent, set()).excused == 1
 
 
 def entry(**changes):

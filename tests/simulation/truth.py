@@ -56,6 +56,7 @@ class Truth:
         finished: by queue, the offsets that a handler is done with, or that are dead letters.
         skipped: by queue, the offsets that an operator passed over, or dropped.
         start: by queue, where the group began; what is below was never for it.
+        passed: whether a message need not be handled; set by `repeats.Repeats`.
         covered: whether a message waits in the park queue; set by `parked.ParkedKeys`.
         unsure: queues whose offset was reset while other things went wrong, until somebody commits:
             a broker tells one pull only, which may be a former owner's or get lost; the offset then
@@ -69,7 +70,7 @@ class Truth:
         self.skipped = defaultdict(set)
         self.start = defaultdict(int)
         self.unsure = set()
-        self.covered = lambda queue, offset: False
+        self.covered = self.passed = lambda queue, offset: False
         self._messages = {}
         self._deleted = []
 
@@ -162,7 +163,8 @@ class Truth:
     def unfinished(self, queue, end):
         """The offsets below `end` that must be finished and are not."""
         rest = set(range(self.start[queue], end)) - self.finished[queue] - self.skipped[queue]
-        return sorted(offset for offset in rest if self.wanted(queue, offset))
+        rest = sorted(offset for offset in rest if self.wanted(queue, offset))
+        return [offset for offset in rest if not self.passed(queue, offset)]
 
     def consumed(self, queue):
         """Whether all of the queue is finished, and committed."""

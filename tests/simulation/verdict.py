@@ -34,11 +34,12 @@ def judge_deliveries(world):
         Broken: "lost" or "order".
     """
     witness, truth, scenario = world.witness, world.truth, world.scenario
-    unheard = witness.ledger.parked.unheard
+    repeats = witness.repeats.among(_logs(world))
+    unheard = witness.ledger.parked.unheard | repeats
     handled = set(witness.calls) - unheard
     sent, lanes = _sent(world, handled, unheard)
     if scenario.forged:
-        return _judge_forged(world, sent)
+        return _judge_forged(world, sent, repeats)
     for queue, offset in handled:
         if offset in truth.skipped[queue] or queue in world.generations.past:
             witness.latest[queue, offset].success = True  # it was said that it is done, or deleted
@@ -57,7 +58,7 @@ def judge_deliveries(world):
     return verdict
 
 
-def _judge_forged(world, sent):
+def _judge_forged(world, sent, repeats):
     """Of a history in which records were forged: nothing is lost, and each key in its order.
 
     What is told of commits and parked keys is not asked. A queue that nobody takes, and whose
@@ -69,7 +70,7 @@ def _judge_forged(world, sent):
     waits = {place for place in (s.id for s in sent) if place[0] in stopped}
     waits = {place for place in waits if place[1] not in truth.finished[place[0]]}
     sent = [each for each in sent if each.id not in waits]
-    verdict = judge(sent, _in_lanes(witness.events, defaultdict(dict), waits))
+    verdict = judge(sent, _in_lanes(witness.events, defaultdict(dict), waits | repeats))
     if verdict.lost:
         raise Broken("lost", str(verdict.examples))
     if not verdict.ok:

@@ -25,12 +25,24 @@ from tests.simulation.kept import End, Kept
 from tests.simulation.ledger import Ledger, record_in
 from tests.simulation.pace import Pace
 from tests.simulation.parked import PARK
-from tests.simulation.scenario import ACTS, COMMIT, ENDS, LOCK, PULL, QUERY, SEND, SETTLED, UNLOCK
+from tests.simulation.repeats import Repeats
+from tests.simulation.scenario import (
+    ACTS,
+    COMMIT,
+    COPIES,
+    ENDS,
+    LOCK,
+    PULL,
+    QUERY,
+    SEND,
+    SETTLED,
+    UNLOCK,
+)
 from tests.simulation.threads import EPOCH
 from tests.simulation.truth import BROKE_DOWN, TOPIC, WANTED, Broken
 
 _CALM = {  # after these nothing is lost on the way
-    "kill", "kill at", "close", "grow", "program pause", "key pause", *ACTS,
+    "kill", "kill at", "close", "grow", "program pause", "key pause", *ACTS, *COPIES,
 }  # fmt: skip
 _FALSE_ALARMS = (  # unless an operator has just reset the queue's offset
     "offset.set_by_another",
@@ -122,6 +134,7 @@ class Witness:
         self._grants = Grants(world)
         self.ledger = Ledger(world)
         self.kept = Kept(world)
+        self.repeats = Repeats(world)
         self._paused_at = {}  # by process: when, and which queues the topic had then
         self._keys_paused_at = {}  # by process and key
         self._pace = Pace(world)
@@ -246,6 +259,8 @@ class Witness:
             parked = ledger.parked.stored(member, broker, header.queue_id, offset)
             if parked is not None:
                 ledger.deaths.check_blame(queue, parked)
+                if self._grants.rightful(member, queue):
+                    self.repeats.check(member, (queue, parked.offset), "parked")
         elif (record := record_in(command)) is not None:
             judged = not self.commits.ignored(queue)
             if isinstance(record, Confirm):
@@ -335,6 +350,7 @@ class Witness:
             done = self._finished_by.pop((process, queue))
             self._finished_by[process, former[queue]] = done
         self.commits.archive(former)
+        self.repeats.begin_anew(former)
 
     def has_finished(self, process, place):
         """Whether a process is done with a message, since it took the queue."""
@@ -472,7 +488,9 @@ class Witness:
         queue, lane, truth = message.queue, self.lane(message), self._truth
         behind = range(message.queue_offset + 1, truth.log(queue).max_offset)
         return not any(
-            truth.wanted(queue, o) and self.lane(truth.message(queue, o)) == lane for o in behind
+            self.lane(truth.message(queue, o)) == lane
+            for o in behind
+            if truth.wanted(queue, o) and not truth.passed(queue, o)
         )
 
     # --- what the program does -----------------------------------------------------------------
@@ -663,6 +681,7 @@ class Witness:
         parked = self.ledger.parked
         check = parked.check_replayed if replayed else parked.check_live
         self._checked(check, member, *place)
+        self._checked(self.repeats.check, member, place)
         sought, _ = self._sought.get((member.process, place[0]), (-math.inf, 0))
         if place[0] not in self._truth.unsure and call.began > sought:  # it finishes its batch
             options = {"calm": self._calm, "replayed": replayed}

@@ -16,6 +16,7 @@ from orderly.consumer import rebalancer, runtime
 from orderly.ordering import lanes
 from orderly.testing.fake.cluster import NAME_SERVER, FakeCluster
 from tests.simulation.actors import Member, Sender
+from tests.simulation.copiers import Copier, second_attempts
 from tests.simulation.forgers import Forger
 from tests.simulation.generations import Generations
 from tests.simulation.kernel import Kernel, Stall
@@ -25,7 +26,7 @@ from tests.simulation.operators import Operator
 from tests.simulation.parked import PARK
 from tests.simulation.paths import observed, taken
 from tests.simulation.strikes import Strikes
-from tests.simulation.threads import installed
+from tests.simulation.threads import EPOCH, installed
 from tests.simulation.truth import TOPIC, Broken, Truth, forged
 from tests.simulation.verdict import EXCUSES, judge_deliveries, judge_sends
 from tests.simulation.witness import Witness
@@ -126,8 +127,11 @@ class World:
         }
         self.cluster = FakeCluster(addresses)
         self.cluster.create_topic(TOPIC, scenario.queues)
-        for broker in self.cluster.brokers.values():
-            broker.store.put = partial(_put, broker.store.put, scenario.seed)
+        stores = {name: broker.store.put for name, broker in self.cluster.brokers.items()}
+        for name, broker in self.cluster.brokers.items():
+            put = partial(second_attempts, stores[name], scenario)
+            broker.store.put = partial(_put, put, scenario.seed)
+            broker.store.with_id = partial(self._indexed, broker.store.with_id)
         servers = {address: name for name, address in addresses.items()} | {NAMESRV: NAME_SERVER}
         self.network = Network(self.kernel, self.cluster, servers)
         self.happened = Counter()  # events, as `paths` counts them
@@ -137,6 +141,7 @@ class World:
         self.generations = Generations(self)
         self.operator = Operator(self)
         self.forger = Forger(self)
+        self.copier = Copier(self, stores)
         self.strikes = Strikes(self)
         self.witness = Witness(self)
         self.ends_at_join = {}  # by queue, when the first member started
@@ -190,6 +195,11 @@ class World:
         truth = self.truth
         self.ends_at_join = {queue: truth.log(queue).max_offset for queue in truth.queues()}
 
+    def _indexed(self, find, topic, message_id):
+        """What a broker has in its index by now, of a message id."""
+        until = int((EPOCH + self.kernel.now - self.scenario.index) * 1000)
+        return [entry for entry in find(topic, message_id) if entry.store_ms <= until]
+
     def add_producer(self):
         """One more producer begins, with keys of its own."""
         self.producers.append(Sender(self, len(self.producers)))
@@ -225,6 +235,7 @@ class World:
             self.kernel.now >= self.end
             and all(producer.done for producer in self.producers)
             and all(member.running for member in self.members)
+            and not self.network.unread
             and all(map(self.truth.consumed, self.truth.queues()))
             and all(map(self.truth.owner, self.truth.queues()))
             and not any(map(self.witness.ledger.parked.keys, self.truth.queues()))

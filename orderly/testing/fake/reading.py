@@ -245,5 +245,5 @@ def query_message(state: BrokerState, call: Call) -> RemotingCommand:
     if not entries:
         remark = "can not find message, maybe time range not correct"
         raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, remark)
-    newest = sorted(entries, key=lambda entry: entry.place, reverse=True)
-    return call.reply(body=b"".join([entry.data for entry in newest[: header.max_num]]))
+    newest = sorted(entries, key=lambda entry: entry.place)[-header.max_num :]
+    return call.reply(body=b"".join([entry.data for entry in newest]))

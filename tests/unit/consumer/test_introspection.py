@@ -14,7 +14,8 @@ from orderly.consumer.session import Outlook
 from orderly.ordering import owned_queue
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint
-from orderly.ordering.owned_queue import Drop, Lease, Limit
+from orderly.ordering.owned_queue import Drop, Lease
+from orderly.ordering.pull_window import Limit
 from orderly.ordering.results import Disposition
 from orderly.protocol.heartbeat import Subscription
 from orderly.protocol.members import queue_reports

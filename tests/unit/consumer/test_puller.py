@@ -2,6 +2,7 @@
 
 import math
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from orderly.client.broker import PullResult, PullStatus, read_pull_reply
 from orderly.clock import now
 from orderly.config import ClientConfig
+from orderly.consumer import puller as puller_module
 from orderly.consumer.control import Control
 from orderly.consumer.puller import Puller
 from orderly.errors import (
@@ -30,6 +32,7 @@ from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.heartbeat import Subscription
+from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.stored_message import encode_stored_message
 from tests.support.messages import message
 from tests.support.waiting import eventually
@@ -681,3 +684,86 @@ def test_a_queue_that_is_lost_while_in_doubt_is_asked_about_no_more(
     schedule.ring()
     puller._executor.shutdown()  # what was begun has ended
     assert (find_out.times, schedule.waiting) == (1, [])
+
+
+# --- messages that were sent again ------------------------------------------------------------
+
+
+def marked_reply(*offsets, next_offset):
+    """A reply whose first message is a second attempt."""
+    first, *others = [message(offset, queue=QUEUE) for offset in offsets]
+    again = first.changed(properties={ATTEMPT: "2"})
+    return PullResult(PullStatus.FOUND, [again, *others], next_offset, 0, 99, 0, marked=True)
+
+
+@pytest.fixture
+def copies(monkeypatch):
+    """What looks for first copies: answers, or raises, what the test says."""
+    found = SimpleNamespace(answers=[], asked=[])
+
+    def look(brokers, group, queue, marked):
+        found.asked.append([m.queue_offset for m in marked])
+        answer = found.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(puller_module, "copies_before", look)
+    return found
+
+
+def test_it_is_taken_in_once_it_is_known_what_it_repeats(held, broker, copies):
+    copies.answers = [{5: 3}]
+    broker.answer(marked_reply(5, 6, next_offset=7))
+    broker.asked(2)
+    assert copies.asked == [[5]]
+    assert held.owned.repeats.firsts == {5: 3}
+    assert state(held) == (5, 7, 2)
+
+
+@pytest.mark.parametrize("error", [RequestTimeout("late"), ValueError("a defect")], ids=repr)
+def test_nothing_is_taken_in_as_long_as_that_is_not_known(held, broker, copies, schedule, error):
+    copies.answers = [error, {5: None}]
+    broker.answer(marked_reply(5, next_offset=6))
+    eventually(lambda: held.owned.pull_error)
+    assert state(held) == (5, 5, 0)
+    schedule.ring()
+    broker.asked(2)
+    broker.answer(marked_reply(5, next_offset=6))
+    broker.asked(3)
+    assert state(held) == (5, 6, 1)
+
+
+def test_a_reset_that_the_look_is_told_counts(held, broker, copies):
+    copies.answers = [OffsetReset(QUEUE, 2)]
+    broker.answer(marked_reply(5, next_offset=6))
+    eventually(lambda: held.owned.dropped)
+    assert (held.owned.dropped, held.owned.offset) == (Drop.OFFSET_ILLEGAL, 2)
+
+
+def test_a_queue_that_is_lost_meanwhile_takes_nothing_in(held, broker, copies):
+    copies.answers = [{5: None}]
+    held.owned.drop(Drop.LOST)
+    broker.answer(marked_reply(5, next_offset=6))
+    eventually(lambda: copies.asked and not held.owned.pulling)
+    assert state(held) == (5, 5, 0)
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%group", "%DLQ%group"])
+def test_what_was_sent_back_is_not_looked_at(puller, broker, hold, copies, topic):
+    """A send-back keeps the id, and maybe the mark, of the message."""
+    held = hold()
+    puller.start(held)
+    broker.asked(1)
+    answer = marked_reply(5, next_offset=6)
+    queue = MessageQueue(topic, "broker-a", 0)
+    broker.answer(replace(answer, messages=[m.changed(queue=queue) for m in answer.messages]))
+    broker.asked(2)
+    assert copies.asked == []
+
+
+def test_who_wants_the_raw_log_asks_nothing(held, broker, copies, session):
+    session.config = replace(session.config, skip_repeats=False)
+    broker.answer(marked_reply(5, next_offset=6))
+    broker.asked(2)
+    assert copies.asked == []

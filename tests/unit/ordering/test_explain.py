@@ -3,7 +3,8 @@
 import pytest
 
 from orderly.ordering.explain import Why, explain
-from orderly.ordering.owned_queue import Drop, Lease, Limit, OwnedQueue
+from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
+from orderly.ordering.pull_window import Limit
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 

@@ -13,17 +13,8 @@ from orderly.ordering import owned_queue as window_module
 from orderly.ordering.fence import Fence, Landmark
 from orderly.ordering.lane import Turn
 from orderly.ordering.lanes import Lanes
-from orderly.ordering.owned_queue import (
-    NOT_OURS,
-    PULL_IDLE,
-    Drop,
-    Lease,
-    Limit,
-    OwnedQueue,
-    PullGate,
-    Window,
-    queue_limits,
-)
+from orderly.ordering.owned_queue import NOT_OURS, PULL_IDLE, Drop, Lease, OwnedQueue
+from orderly.ordering.pull_window import Limit, PullGate, Window, queue_limits
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 

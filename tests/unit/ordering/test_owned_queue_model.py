@@ -21,7 +21,8 @@ from hypothesis.stateful import (
 from orderly.consumer.session import QueueLock
 from orderly.ordering import lanes as lanes_module
 from orderly.ordering.offset_runs import finished_runs
-from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue, PullGate
+from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue
+from orderly.ordering.pull_window import PullGate
 from orderly.ordering.results import Disposition
 from tests.support.messages import QUEUE, message
 

@@ -27,6 +27,7 @@ from orderly.protocol.stored_message import (
     MAGIC_V2,
     MOST_TRIES,
     SysFlag,
+    decode_each,
     decode_messages,
     decode_pull,
     encode_stored_message,
@@ -237,6 +238,15 @@ def test_a_forged_batch_is_one_message_that_cannot_be_read(batch, following, why
     assert found.sys_flag == batch.sys_flag
 
 
+def test_of_messages_in_any_order_each_is_read_by_itself_and_no_batch_is_unwrapped():
+    """As a broker's index finds them: what stands next in the answer is next nowhere else."""
+    sent = [batch_of(TWO, 2, queue_offset=at) for at in (100, 99)] + [received(queue_offset=7)]
+    found = list(decode_each(b"".join(map(encode_stored_message, sent)), "broker-a"))
+    assert [message.queue_offset for message in found] == [100, 99, 7]
+    assert [message.raw_body for message in found] == [TWO, TWO, sent[2].raw_body]
+    assert not list(decode_each(b"", "b"))
+
+
 def test_a_batch_whose_properties_would_fill_the_memory_is_not_read():
     """Of two bytes a name, properties take forty times their size."""
     names = (chr(33 + n // 90) + chr(33 + n % 90) for n in range(1000))
@@ -295,6 +305,8 @@ def damaged(at, new, message=None):
 def test_a_damaged_message_is_an_error_and_never_skipped(data):
     with pytest.raises(ProtocolError):
         decode_messages(encode_stored_message(received()) + data, "broker-a")
+    with pytest.raises(ProtocolError):
+        list(decode_each(encode_stored_message(received()) + data, "broker-a"))
 
 
 ZLIB = SysFlag.COMPRESSED | Compression.ZLIB << 8
