@@ -8,7 +8,8 @@ So our producer marks what it sends again: attempts from the second on carry `OR
 all attempts have one id, one born time and one body. **A message is a repeat if a copy of it stands
 at a lower offset of the same queue, and one of the two is marked.** What nobody marked is never
 taken for a repeat: programs send received messages again with the same id, and ids of others can
-be equal.
+be equal. If they take the mark along, too, it has another born time than their message, and does
+not count.
 
 - A *marked* message is rare. The shell looks whether a copy stands before it (`consumer.copies`).
 - An *unmarked* one can only repeat a marked one: its first attempt was late. So the marked messages
@@ -29,7 +30,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from orderly.model import ReceivedMessage
-from orderly.protocol.properties import ATTEMPT
+from orderly.protocol.moments import milliseconds_of
+from orderly.protocol.properties import attempt_of
 
 # For so long (seconds of the broker's clock) an earlier attempt may still come: Linux sends what
 # was not acknowledged for about 15 minutes (tcp_retries2), and gives it up then.
@@ -62,7 +64,12 @@ def sent_again(message: ReceivedMessage) -> SentAgain:
 
 def is_marked(message: ReceivedMessage) -> bool:
     """Whether it is a second or later attempt of our producer."""
-    return ATTEMPT in message.properties
+    return which_attempt(message) > 1
+
+
+def which_attempt(message: ReceivedMessage) -> int:
+    """Which attempt of its send a message is; 1 if it has no mark of its own."""
+    return attempt_of(message.properties, milliseconds_of(message.born_time))
 
 
 def first_copies(

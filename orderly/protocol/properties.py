@@ -30,7 +30,7 @@ TRACE_ON = "TRACE_ON"
 INNER_NUM = "INNER_NUM"
 INNER_BASE = "INNER_BASE"
 UNREAD = "ORDERLY_UNREAD"  # ours, of a dead letter whose body could not be read: its flags
-ATTEMPT = "ORDERLY_ATTEMPT"  # ours, of a message that is sent again: which attempt this is, from 2
+ATTEMPT = "ORDERLY_ATTEMPT"  # ours, of a message that is sent again; see `mark`
 
 # Names a client or a broker acts upon, overwrites or removes (MessageConst): no user's.
 RESERVED: frozenset[str] = frozenset(
@@ -58,12 +58,38 @@ _NAME_END = "\x01"
 _VALUE_END = "\x02"
 
 
-def marked(text: str, attempt: int) -> str:
-    """Write the properties of a message that is sent again: `text`, and which attempt this is."""
-    return f"{text}{ATTEMPT}{_NAME_END}{attempt}{_VALUE_END}"
+def mark(attempt: int, born: int) -> str:
+    """Write the value of ATTEMPT: "2@1764331200000".
+
+    Args:
+        attempt: which attempt of its send this is, from 2.
+        born: the message's born time, milliseconds since the epoch. A program that sends a received
+            message again takes all properties along, but the message is born anew: the mark is not
+            that one's.
+    """
+    return f"{attempt}@{born}"
 
 
-MARK_ROOM = len(marked("", 1_000_000))  # bytes; what can be sent once can be sent again
+def marked(text: str, attempt: int, born: int) -> str:
+    """Write the properties of a message that is sent again: `text`, and its mark."""
+    return f"{text}{ATTEMPT}{_NAME_END}{mark(attempt, born)}{_VALUE_END}"
+
+
+def attempt_of(properties: Mapping[str, str], born: int) -> int:
+    """Say which attempt of a send of ours a stored message is: 1 without a mark of its own.
+
+    Args:
+        properties: the message's.
+        born: its born time, milliseconds since the epoch.
+    """
+    attempt, _, at = properties.get(ATTEMPT, "").partition("@")
+    ours = at == str(born) and len(attempt) <= _DIGITS and attempt.isascii() and attempt.isdecimal()
+    return int(attempt) if ours else 1
+
+
+_DIGITS = 7  # of an attempt's number
+_LARGEST = marked("", 10**_DIGITS - 1, 10**13 - 1)
+MARK_ROOM = len(_LARGEST)  # bytes; what can be sent once can be sent again
 MAX_SENT_PROPERTIES = MAX_PROPERTIES_BYTES - _BROKERS_SHARE - MARK_ROOM
 
 

@@ -27,8 +27,9 @@ class Sends:
         self._ids, self._born = unique("send"), int(time.time() * 1000)
 
     def __call__(self, number, attempt=1, *, key="a", born=0, body=None, **properties):
-        """Store an attempt of message `number`; returns its offset."""
-        marks = {names.ATTEMPT: str(attempt)} if attempt > 1 else {}
+        """Store an attempt of message `number`, or what was born so much later; its offset."""
+        mark = names.mark(attempt, self._born + number)
+        marks = {names.ATTEMPT: mark} if attempt > 1 else {}
         return send_raw(
             self._client,
             self._queue,
@@ -114,6 +115,18 @@ def test_what_another_program_sends_is_never_left_out(start_member, sends, order
     _, seen = start_member(order=order)
     eventually(lambda: len(seen.numbers("a")) == 3, within=30)
     assert seen.numbers("a") == [0, 1, 7 if "body" in what else 0]
+
+
+def test_nor_what_it_sends_twice(start_member, sends, order):
+    """It goes on with the mark, and with one born time: of a batch, or of one millisecond."""
+    for number in (0, 1):
+        sends(number)
+        sends(number, 2)
+    for attempt in (1, 2, 2):
+        sends(0, attempt, born=5000)
+    sends(2)
+    _, seen = start_member(order=order)
+    handled(seen, [0, 1, 0, 0, 0, 2])
 
 
 def test_one_of_another_queue_is_a_message_of_its_own(start_member, sends, client, queue, order):

@@ -49,7 +49,10 @@ def copies(client, topic):
 
 
 def marks(found):
-    return [message.properties.get(ATTEMPT) for message in found]
+    """Which attempts they are, by their marks; None: not marked."""
+    told = [message.properties.get(ATTEMPT, "").partition("@") for message in found]
+    assert {born for _, _, born in told} <= {"", *(str(round(m.born_time * 1000)) for m in found)}
+    return [attempt or None for attempt, _, _ in told]
 
 
 def identities(found):

@@ -1,8 +1,7 @@
 """A Java program that sends received messages again: each copy is handled, whoever handles it.
 
-Our producer marks what it sends again, and consumers leave out such copies (decision of the
-property ORDERLY_ATTEMPT). A Java program that sends a received message again keeps all properties,
-so the mark, too, and the id.
+Our producer marks what it sends again, and consumers leave such copies out. A Java program that
+sends a received message again keeps all its properties: the id, and the mark, too.
 """
 
 import contextlib

@@ -8,7 +8,8 @@ lost, so that what is stored is a second one, and the others come as faults say.
 import random
 from zlib import crc32
 
-from orderly.protocol.properties import ATTEMPT
+from orderly.protocol.moments import milliseconds_of
+from orderly.protocol.properties import ATTEMPT, mark
 from orderly.testing.fake.store import NewMessage
 from tests.simulation.threads import EPOCH
 from tests.simulation.truth import TOPIC
@@ -20,7 +21,7 @@ def second_attempts(put, scenario, message, now):
     """Store a message; of a share it is the second attempt that comes first."""
     drawn = crc32(b"again %d %s" % (scenario.seed, message.body)) % 100
     if message.topic == TOPIC and drawn < 100 * scenario.sent_again:
-        message.properties.setdefault(ATTEMPT, "2")
+        message.properties.setdefault(ATTEMPT, mark(2, milliseconds_of(message.born_time)))
     return put(message, now)
 
 
@@ -44,17 +45,22 @@ class Copier:
         queue, message = chosen
         properties, rng = dict(message.properties), self._random
         if properties.pop(ATTEMPT, None) is None or rng.random() < 0.3:
-            properties[ATTEMPT] = str(rng.choice([2, 3]))
+            properties[ATTEMPT] = mark(rng.choice([2, 3]), milliseconds_of(message.born_time))
         self._world.happened["late copy"] += 1
         self._store(queue, message, properties, message.born_time)
 
     def foreign(self):
-        """A program sends a message again that it got, with all that is in it but its born time."""
+        """A program sends what it got again, with all that is in it but its born time; maybe twice.
+
+        Two of a batch, or of one millisecond, have one born time.
+        """
         if (chosen := self._chosen()) is None:
             return
         queue, message = chosen
         self._world.happened["sent again by others"] += 1
-        self._store(queue, message, message.properties, EPOCH + self._world.kernel.now)
+        born = EPOCH + self._world.kernel.now
+        for _ in range(self._random.choice([1, 1, 2])):
+            self._store(queue, message, message.properties, born)
 
     def _chosen(self):
         """A queue and a message of it, mostly one of the last; maybe of a former topic."""
