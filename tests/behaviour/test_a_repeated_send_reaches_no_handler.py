@@ -2,18 +2,20 @@
 
 import itertools
 import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from orderly import Ack, ConsumeResult, Message, Park, Suspend
+from orderly import Ack, ConsumeResult, DeadLetter, Message, Park, Suspend
 from orderly.ordering.lanes import LANE_BODIES
 from orderly.protocol import properties as names
 from orderly.protocol.park_record import Verb
 from tests.support.brokers import delete_topic
 from tests.support.consuming import named, unique
 from tests.support.messages import send_raw
-from tests.support.waiting import eventually
+from tests.support.topics import dead_letters, pulled
+from tests.support.waiting import await_visible, eventually
 
 ORDERS = ["queue", "key"]
 NEVER = 3600  # only a hand-over saves
@@ -180,13 +182,18 @@ def test_a_copy_of_a_parked_message_is_not_parked(start_member, sends, parks, qu
 
 
 def test_a_late_copy_of_a_parked_message_is_not_parked(start_member, sends, parks, queue):
+    """Nor is what is parked a repeat of it: a release delivers it."""
     offset = sends(0, 2)
-    _, seen = start_member(lambda *_: Park("no such account"), order="key")
+    mended = []
+    _, seen = start_member(lambda *_: Ack() if mended else Park("no such account"), order="key")
     eventually(lambda: parks.parked(queue, "a") == [offset], within=30)
     sends(0)
     last = sends(1)
     eventually(lambda: parks.parked(queue, "a") == [offset, last], within=30)
     assert seen.numbers("a") == [0]
+    mended.append(True)
+    assert parks.carried_out(queue, Verb.RELEASE, "a").settled == 2
+    assert seen.numbers("a") == [0, 0, 1]
 
 
 def test_an_operator_parks_no_copies(start_member, sends, parks, queue):
@@ -209,6 +216,31 @@ def test_dead_letters_count_as_handled(start_member, sends, order):
     )
     _, seen = start_member(failing, order=order, max_reconsume_times=1, suspend=0.05)
     handled(seen, [0, 0, 1])
+
+
+def test_a_dead_letter_that_is_replayed_is_delivered(
+    start_member, sends, orderly, client, topic, group
+):
+    """It is a new message: it has an id of its own, and no mark."""
+    sends(0, 2)
+    answers = iter([DeadLetter("no such account")])
+    _, seen = start_member(lambda *_: next(answers, Ack()), order="key")
+    handled(seen, [0])
+    (letter,) = eventually(lambda: dead_letters(client, group), within=30)
+    code, _, errors = orderly("dlq", "replay", group, "--yes")
+    assert code == 0, errors
+    handled(seen, [0, 0])
+    sends(0)
+    sends(1)
+    handled(seen, [0, 0, 1])
+    await_visible(client)
+    marks = Counter(
+        (m.message_id == letter.message_id, names.ATTEMPT in m.properties)
+        for m in pulled(client, topic)
+        if m.body == b"0"
+    )
+    assert marks == {(True, True): 1, (True, False): 1, (False, False): 1}
+    assert names.ATTEMPT not in letter.properties
 
 
 def test_what_a_program_seeks_is_delivered(start_member, sends, queue, order):
