@@ -33,8 +33,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from orderly.model import ReceivedMessage
-from orderly.protocol import properties
 from orderly.protocol.moments import milliseconds_of
+from orderly.protocol.properties import attempt_of
 
 # For so long (seconds of the broker's clock) an earlier attempt may still come: Linux sends what
 # was not acknowledged for about 15 minutes (tcp_retries2), and gives it up then.
@@ -65,9 +65,14 @@ def sent_again(message: ReceivedMessage) -> SentAgain:
     return SentAgain(message.queue_offset, identity, checksum, int(message.store_time))
 
 
-def attempt_of(message: ReceivedMessage) -> int | None:
-    """Which attempt of our producer it is, from 2; None: the first one, or nobody's."""
-    return properties.attempt_of(message.properties, milliseconds_of(message.born_time))
+def is_marked(message: ReceivedMessage) -> bool:
+    """Whether it is a second or later attempt of our producer."""
+    return which_attempt(message) > 1
+
+
+def which_attempt(message: ReceivedMessage) -> int:
+    """Which attempt of its send a message is; 1 if it has no mark of its own."""
+    return attempt_of(message.properties, milliseconds_of(message.born_time))
 
 
 def copies_of(

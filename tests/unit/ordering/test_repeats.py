@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
-from orderly.ordering.repeats import LATE, MOST, Repeats, attempt_of, copies_of, sent_again
+from orderly.ordering.repeats import LATE, MOST, Repeats, copies_of, is_marked, sent_again
 from orderly.ordering.results import Disposition
 from orderly.protocol.properties import ATTEMPT, mark
 from tests.support.messages import QUEUE, message
@@ -28,7 +28,7 @@ def send(offset, number=0, attempt=1, *, key="a", body=b"7", born=1.0, stored=2.
 
 def looked_up(messages, log):
     """What the shell finds out about the marked ones."""
-    marked = [m for m in messages if attempt_of(m)]
+    marked = [m for m in messages if is_marked(m)]
     return dict.fromkeys(m.queue_offset for m in marked) | {
         offset: places[0] for offset, places in copies_of(marked, log).items()
     }
