@@ -39,7 +39,6 @@ from orderly.protocol.offsets import (
     SearchOffset,
     UpdateConsumerOffset,
 )
-from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply, QueryMessage
 from orderly.protocol.send import SendReply
 from orderly.protocol.statistics import GetTopicStats, TopicOffset, decode_topic_stats
@@ -131,7 +130,6 @@ class PullResult:
     marked: bool = False
 
 
-_MARK = f"{ATTEMPT}\x01".encode()
 _QUEUE_OFFSET = "queueOffset"
 
 
@@ -176,8 +174,9 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
     header = from_ext(PullReply, reply.ext)
     messages: list[ReceivedMessage] = []
     left_at: int | None = None
+    marked = False
     if status is PullStatus.FOUND:
-        messages, left_at = decode_pull(
+        messages, left_at, marked = decode_pull(
             reply.body, query.queue.broker_name, end=header.next_begin_offset, room=query.room()
         )
         if messages and messages[0].queue_offset < query.offset:  # the offset lies within a batch
@@ -190,7 +189,7 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
         header.max_offset,
         header.suggest_which_broker_id,
         address,
-        _MARK in reply.body,  # once for all: nearly no message is sent again
+        marked,
     )
 
 
