@@ -16,8 +16,8 @@ from orderly.errors import HandlerHung, WorkerDied
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
+from orderly.ordering.repeats import attempt_of
 from orderly.ordering.results import ALL_FINISHED, Disposition
-from orderly.protocol.properties import ATTEMPT
 
 EXPIRES = "it failed until the broker was about to delete it"
 NOTHING_KNOWN: Mapping[int, Failure] = MappingProxyType({})
@@ -146,7 +146,7 @@ class Finisher:
             "message.repeat_skipped",
             **log_context(self._session.group, held, message, batch.key),
             first=batch.repeats,
-            sent=message.properties.get(ATTEMPT, "1"),
+            sent=attempt_of(message) or 1,
         )
         self._apply(held, batch, Disposition.KEEP if kept else Disposition.COMMIT)
 

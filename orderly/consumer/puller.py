@@ -28,7 +28,7 @@ from orderly.namespace import of_send_backs
 from orderly.ordering.broker_calls import OffsetReset
 from orderly.ordering.owned_queue import NONE_MARKED
 from orderly.ordering.pull_window import PullGate
-from orderly.ordering.repeats import is_marked
+from orderly.ordering.repeats import attempt_of
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
@@ -201,7 +201,11 @@ class Puller:
         """
         if not reply.marked or not self._session.config.skip_repeats:
             return []
-        return [m for m in reply.messages if is_marked(m) and not of_send_backs(m.queue.topic)]
+        return [
+            m
+            for m in reply.messages
+            if attempt_of(m) is not None and not of_send_backs(m.queue.topic)
+        ]
 
     def _look_for_copies(
         self,

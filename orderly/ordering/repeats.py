@@ -10,6 +10,9 @@ at a lower offset of the same queue, and one of the two is marked.** What nobody
 taken for a repeat: programs send received messages again with the same id, and ids of others can
 be equal.
 
+The mark names the born time of its message. A program that sends a received message again with all
+its properties keeps the mark, but has another born time: then it counts for nothing.
+
 - A *marked* message is rare. The shell looks whether a copy stands before it (`consumer.copies`).
 - An *unmarked* one can only repeat a marked one: its first attempt was late. So the marked messages
   of the last minutes are kept in a book (`SentAgain`), and what comes is compared with them.
@@ -29,7 +32,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from orderly.model import ReceivedMessage
-from orderly.protocol.properties import ATTEMPT
+from orderly.protocol import properties
+from orderly.protocol.moments import milliseconds_of
 
 # For so long (seconds of the broker's clock) an earlier attempt may still come: Linux sends what
 # was not acknowledged for about 15 minutes (tcp_retries2), and gives it up then.
@@ -60,9 +64,9 @@ def sent_again(message: ReceivedMessage) -> SentAgain:
     return SentAgain(message.queue_offset, identity, checksum, int(message.store_time))
 
 
-def is_marked(message: ReceivedMessage) -> bool:
-    """Whether it is a second or later attempt of our producer."""
-    return ATTEMPT in message.properties
+def attempt_of(message: ReceivedMessage) -> int | None:
+    """Which attempt of our producer it is, from 2; None: the first one, or nobody's."""
+    return properties.attempt_of(message.properties, milliseconds_of(message.born_time))
 
 
 def first_copies(

@@ -152,7 +152,7 @@ def properties_text(message: Message, message_id: str) -> str:
     """Write all properties of a message, the user's and ours.
 
     Raises:
-        InvalidMessage: an empty value, 0x01, 0x02 or a lone surrogate, or more than 32487 bytes
+        InvalidMessage: an empty value, 0x01, 0x02 or a lone surrogate, or more than 32473 bytes
             (the broker adds its own and refuses more than 32767; a further attempt has a mark).
     """
     found = stored_properties(message)

@@ -70,16 +70,17 @@ class SendCommands:
         varying = {_SYS_FLAG: str(first.sys_flag), _BORN_TIMESTAMP: str(born)}
         if len(entries) == 1:
             fixed, body = self._one, first.body
-            varying[_PROPERTIES] = _text_of(first)
+            varying[_PROPERTIES] = _text_of(first, born)
         else:
             fixed = self._several
-            body = encode_batch((entry.body, _text_of(entry), 0) for entry in entries)
+            body = encode_batch((entry.body, _text_of(entry, born), 0) for entry in entries)
         return fixed.request(varying, body, oneway=oneway)
 
 
-def _text_of(entry: PendingSend) -> str:
+def _text_of(entry: PendingSend, born: int) -> str:
     """Its properties for the next attempt."""
-    return marked(entry.properties, entry.copies + 1) if entry.copies else entry.properties
+    text = entry.properties
+    return marked(text, entry.copies + 1, born) if entry.copies else text
 
 
 def _fixed_header(kind: type[SendMessage], group: str, queue: MessageQueue) -> FixedHeader:

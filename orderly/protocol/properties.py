@@ -30,7 +30,7 @@ TRACE_ON = "TRACE_ON"
 INNER_NUM = "INNER_NUM"
 INNER_BASE = "INNER_BASE"
 UNREAD = "ORDERLY_UNREAD"  # ours, of a dead letter whose body could not be read: its flags
-ATTEMPT = "ORDERLY_ATTEMPT"  # ours, of a message that is sent again: which attempt this is, from 2
+ATTEMPT = "ORDERLY_ATTEMPT"  # ours, of a message that is sent again; see `mark`
 
 # Names a client or a broker acts upon, overwrites or removes (MessageConst): no user's.
 RESERVED: frozenset[str] = frozenset(
@@ -58,12 +58,29 @@ _NAME_END = "\x01"
 _VALUE_END = "\x02"
 
 
-def marked(text: str, attempt: int) -> str:
-    """Write the properties of a message that is sent again: `text`, and which attempt this is."""
-    return f"{text}{ATTEMPT}{_NAME_END}{attempt}{_VALUE_END}"
+def mark(attempt: int, born: int) -> str:
+    """What ATTEMPT says: which attempt it is, and of a message born when (milliseconds).
+
+    A program of another client sends a received message again with all its properties, and another
+    born time. So the mark alone would make its message look like a copy.
+    """
+    return f"{attempt}@{born}"
 
 
-MARK_ROOM = len(marked("", 1_000_000))  # bytes; what can be sent once can be sent again
+def attempt_of(properties: Mapping[str, str], born: int) -> int | None:
+    """Which attempt of a send a message is, from 2; None: the first, or the mark is another's."""
+    attempt, _, of = properties.get(ATTEMPT, "").partition("@")
+    known = attempt.isascii() and attempt.isdigit() and len(attempt) < _DIGITS and of == str(born)
+    return int(attempt) if known else None
+
+
+def marked(text: str, attempt: int, born: int) -> str:
+    """Write the properties of a message that is sent again: `text`, and its mark."""
+    return f"{text}{ATTEMPT}{_NAME_END}{mark(attempt, born)}{_VALUE_END}"
+
+
+_DIGITS = 10
+MARK_ROOM = len(marked("", 1_000_000, 10**12))  # bytes; what can be sent once can be sent again
 MAX_SENT_PROPERTIES = MAX_PROPERTIES_BYTES - _BROKERS_SHARE - MARK_ROOM
 
 

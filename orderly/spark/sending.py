@@ -286,17 +286,17 @@ def _command(at: MessageQueue, batch: OutboxBatch[_Waiting]) -> RemotingCommand:
         **of_queue(at),
         born_timestamp=batch.born(time.time()),
     )
-    body = b"".join([_data_of(entry) for entry in batch.entries])
+    body = b"".join([_data_of(entry, header.born_timestamp) for entry in batch.entries])
     return request(header.code, to_ext(header), body)
 
 
-def _data_of(entry: _Waiting) -> bytes:
+def _data_of(entry: _Waiting, born: int) -> bytes:
     """Its members for the next attempt."""
     if not entry.copies:
         return entry.data
     again = entry.copies + 1
     return encode_batch(
-        (body, marked(text, again), flag) for body, text, flag in decode_batch(entry.data)
+        (body, marked(text, again, born), flag) for body, text, flag in decode_batch(entry.data)
     )
 
 

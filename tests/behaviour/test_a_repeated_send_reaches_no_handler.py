@@ -26,16 +26,29 @@ class Sends:
         self._client, self._queue = client, queue
         self._ids, self._born = unique("send"), int(time.time() * 1000)
 
-    def __call__(self, number, attempt=1, *, key="a", born=0, body=None, **properties):
-        """Store an attempt of message `number`; returns its offset."""
-        marks = {names.ATTEMPT: str(attempt)} if attempt > 1 else {}
+    def __call__(
+        self, number, attempt=1, *, key="a", born=0, body=None, copied=False, **properties
+    ):
+        """Store an attempt of message `number`; returns its offset.
+
+        Args:
+            number: its body, unless there is another `body`.
+            attempt: from 2 on it is marked.
+            key: its sharding key.
+            born: milliseconds by which it was born later than its other attempts.
+            body: other bytes.
+            copied: its mark is that of the other attempts, as one that was received has it.
+            properties: more of them.
+        """
+        at = self._born + number + born
+        marks = {names.ATTEMPT: names.mark(attempt, at - born * copied)} if attempt > 1 else {}
         return send_raw(
             self._client,
             self._queue,
             str(number).encode() if body is None else body,
             key=key,
             sys_flag=0,
-            born=self._born + number + born,
+            born=at,
             **{names.UNIQ_KEY: f"{self._ids}-{key}-{number}"},
             **marks,
             **properties,
@@ -101,6 +114,7 @@ def test_one_that_comes_while_the_first_is_handled(start_member, sends, order):
 FOREIGN = {
     "the same id, without a mark": {},
     "marked, but born at another time": {"attempt": 2, "born": 5000},
+    "a received one that was marked": {"attempt": 2, "born": 5000, "copied": True},
     "marked, but with another body": {"attempt": 2, "body": b"7"},
 }
 
@@ -114,6 +128,18 @@ def test_what_another_program_sends_is_never_left_out(start_member, sends, order
     _, seen = start_member(order=order)
     eventually(lambda: len(seen.numbers("a")) == 3, within=30)
     assert seen.numbers("a") == [0, 1, 7 if "body" in what else 0]
+
+
+def test_a_received_one_that_is_sent_again_twice_at_the_same_moment(start_member, sends, order):
+    """Java sends a batch that has the same received message twice: mark, id and body are equal."""
+    sends(0, 2)
+    sends(1)
+    again = {"attempt": 2, "born": 5000, "copied": True}
+    sends(0, **again)
+    sends(0, **again)
+    _, seen = start_member(order=order)
+    eventually(lambda: len(seen.numbers("a")) == 4, within=30)
+    assert seen.numbers("a") == [0, 1, 0, 0]
 
 
 def test_one_of_another_queue_is_a_message_of_its_own(start_member, sends, client, queue, order):

@@ -6,7 +6,8 @@ import pytest
 
 from orderly import Message
 from orderly.errors import BrokerError, InvalidMessage, RequestTimeout
-from orderly.protocol.properties import ATTEMPT, MAX_SENT_PROPERTIES, UNIQ_KEY
+from orderly.ordering.repeats import attempt_of
+from orderly.protocol.properties import MAX_SENT_PROPERTIES, UNIQ_KEY
 from tests.support.topics import pulled
 from tests.support.waiting import await_visible, patient_client, patient_producer
 
@@ -49,7 +50,8 @@ def copies(client, topic):
 
 
 def marks(found):
-    return [message.properties.get(ATTEMPT) for message in found]
+    numbers = [attempt_of(message) for message in found]
+    return [None if number is None else str(number) for number in numbers]
 
 
 def identities(found):

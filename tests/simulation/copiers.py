@@ -8,7 +8,9 @@ lost, so that what is stored is a second one, and the others come as faults say.
 import random
 from zlib import crc32
 
-from orderly.protocol.properties import ATTEMPT
+from orderly.ordering.repeats import attempt_of
+from orderly.protocol.moments import milliseconds_of
+from orderly.protocol.properties import ATTEMPT, mark
 from orderly.testing.fake.store import NewMessage
 from tests.simulation.threads import EPOCH
 from tests.simulation.truth import TOPIC
@@ -21,7 +23,7 @@ def second_attempts(put, scenario, message, now):
     """Store a message; of a share it is the second attempt that comes first."""
     drawn = crc32(b"again %d %s" % (scenario.seed, message.body)) % 100
     if message.topic == TOPIC and drawn < 100 * scenario.sent_again:
-        message.properties.setdefault(ATTEMPT, "2")
+        message.properties.setdefault(ATTEMPT, mark(2, milliseconds_of(message.born_time)))
     return put(message, now)
 
 
@@ -46,7 +48,8 @@ class Copier:
         properties, rng = dict(message.properties), self._random
         properties.pop(ATTEMPT, None)
         if self._first_has_come(message) or rng.random() < 0.3:
-            properties[ATTEMPT] = str(rng.choice([2, 3]))
+            born = milliseconds_of(message.born_time)
+            properties[ATTEMPT] = mark(rng.choice([2, 3]), born)
         self._world.happened["late copy"] += 1
         self._store(queue, message, properties, message.born_time, message.born_host)
 
@@ -55,7 +58,7 @@ class Copier:
         return any(
             each.message_id == message.message_id
             and each.born_host != OTHERS
-            and ATTEMPT not in each.properties
+            and attempt_of(each) is None
             for log in (*present, *self._world.generations.past.values())
             for each in log
         )

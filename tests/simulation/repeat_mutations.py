@@ -24,7 +24,7 @@ def draw_a_new_born_time_for_each_attempt(set_):
 
 def send_again_without_the_mark(set_):
     """Further attempts of a send look like the first one."""
-    set_(sender, "marked", lambda text, attempt: text)
+    set_(sender, "marked", lambda text, attempt, born: text)
 
 
 # --- what is a repeat -----------------------------------------------------------------------------

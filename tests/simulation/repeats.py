@@ -10,7 +10,7 @@ A re-delivery is of one offset; that a repeat comes again is no excuse for it.
 import math
 from collections import defaultdict
 
-from orderly.protocol.properties import ATTEMPT
+from orderly.ordering.repeats import attempt_of
 from tests.simulation.truth import Broken, number_of
 
 _IN_HAND = 1.0  # seconds in which a repeat is left out that was taken before a seek
@@ -173,4 +173,4 @@ def _send_of(message):
 
 
 def _marked(message):
-    return ATTEMPT in message.properties
+    return attempt_of(message) is not None

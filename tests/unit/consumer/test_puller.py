@@ -32,7 +32,7 @@ from orderly.ordering.results import Disposition
 from orderly.protocol import stored_message
 from orderly.protocol.frame import RemotingCommand
 from orderly.protocol.heartbeat import Subscription
-from orderly.protocol.properties import ATTEMPT
+from orderly.protocol.properties import ATTEMPT, mark
 from orderly.protocol.stored_message import encode_stored_message
 from tests.support.messages import message
 from tests.support.waiting import eventually
@@ -692,7 +692,7 @@ def test_a_queue_that_is_lost_while_in_doubt_is_asked_about_no_more(
 def marked_reply(*offsets, next_offset):
     """A reply whose first message is a second attempt."""
     first, *others = [message(offset, queue=QUEUE) for offset in offsets]
-    again = first.changed(properties={ATTEMPT: "2"})
+    again = first.changed(properties={ATTEMPT: mark(2, 1000)})
     return PullResult(PullStatus.FOUND, [again, *others], next_offset, 0, 99, 0, marked=True)
 
 
@@ -701,7 +701,7 @@ def copies(monkeypatch):
     """What looks for first copies: answers, or raises, what the test says."""
     found = SimpleNamespace(answers=[], asked=[])
 
-    def look(brokers, group, queue, marked):
+    def look(brokers, group, queue, marked, floor):
         found.asked.append([m.queue_offset for m in marked])
         answer = found.answers.pop(0)
         if isinstance(answer, Exception):

@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
-from orderly.ordering.repeats import LATE, MOST, Repeats, first_copies, is_marked, sent_again
+from orderly.ordering.repeats import LATE, MOST, Repeats, attempt_of, first_copies, sent_again
 from orderly.ordering.results import Disposition
-from orderly.protocol.properties import ATTEMPT
+from orderly.protocol.properties import ATTEMPT, mark
 from tests.support.messages import QUEUE, message
 
 NONE = {}
 
 
 def send(offset, number=0, attempt=1, *, key="a", body=b"7", born=1.0, stored=2.0):
-    marks = {ATTEMPT: str(attempt)} if attempt > 1 else {}
+    marks = {ATTEMPT: mark(attempt, int(born * 1000))} if attempt > 1 else {}
     made = message(offset, key)
     return made.changed(
         message_id=f"id-{number}",
@@ -28,7 +28,7 @@ def send(offset, number=0, attempt=1, *, key="a", body=b"7", born=1.0, stored=2.
 
 def looked_up(messages, log):
     """What the shell finds out about the marked ones."""
-    marked = [m for m in messages if is_marked(m)]
+    marked = [m for m in messages if attempt_of(m)]
     return dict.fromkeys(m.queue_offset for m in marked) | first_copies(marked, log)
 
 

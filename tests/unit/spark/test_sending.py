@@ -11,8 +11,8 @@ from orderly.client import Client
 from orderly.errors import ConnectFailed, SendFailed
 from orderly.model import MessageQueue
 from orderly.ordering.outbox import SendVerdict
+from orderly.ordering.repeats import attempt_of
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.send import encode_batch
 from orderly.spark import sending as module
 from orderly.spark.encoding import Piece
@@ -108,8 +108,8 @@ def test_copies_of_a_row_are_marked_and_have_one_id_one_born_time_and_one_body(
     again = [found for found in copies.values() if len(found) > 1]
     assert again
     for found in copies.values():
-        marks = [message.properties.get(ATTEMPT) for message in found]
-        assert marks == [None, *map(str, range(2, len(found) + 1))]
+        marks = [attempt_of(message) for message in found]
+        assert marks == [None, *range(2, len(found) + 1)]
         assert len({(message.born_time, message.body) for message in found}) == 1
 
 
@@ -123,9 +123,9 @@ def test_a_request_that_is_sent_again_is_no_larger_than_the_limit(sender, orderl
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "_command", made)
-        sender(40, limit=1500)
+        sender(40, limit=2000)
     assert max(count for count, _ in sizes) > 1
-    assert max(size for _, size in sizes) <= 1500
+    assert max(size for _, size in sizes) <= 2000
 
 
 def test_a_retry_waits_until_the_broker_would_have_dropped_the_first_attempt(
