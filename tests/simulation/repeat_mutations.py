@@ -104,6 +104,11 @@ def forget_marks_at_a_hand_over(set_):
     set_(OwnedQueue, "sent_again", property(lambda self: ()))
 
 
+def enter_copies_that_are_not_finished(set_):
+    """A marked message is on record as soon as it is pulled."""
+    set_(OwnedQueue, "sent_again", property(lambda self: self.repeats.book))
+
+
 def leave_marks_out_of_a_new_record(set_):
     """An heir knows them, and writes none of them on record again."""
     set_(Taker, "_repeats", lambda self, queue, inherited: Repeats(inherited.floor))
@@ -152,6 +157,7 @@ REPEAT_MUTATIONS = (
     count_copies_below_what_was_asked_for,
     take_the_first_copy_of_all,
     forget_marks_at_a_hand_over,
+    enter_copies_that_are_not_finished,
     leave_marks_out_of_a_new_record,
     hand_repeats_out_in_a_batch,
     commit_with_a_repeat_what_is_kept,
