@@ -573,8 +573,10 @@ class OwnedQueue:
     def floor(self) -> int:
         """Below it nothing counts for its next owner in this process; see `Repeats`.
 
-        Another filter may have left a first copy out.
+        Another filter may have left a first copy out. Of a topic that is no more nothing counts.
         """
+        if self.dropped is Drop.RECREATED:
+            return 0
         chosen = self.restarted or self.dropped is Drop.RESUBSCRIBED
         return self.offset if chosen else self.repeats.floor
 
@@ -585,7 +587,7 @@ class OwnedQueue:
         Not what is unfinished: a broker can lose it, and then a late copy is the message.
         """
         book = self.repeats.book
-        if not book or self.restarted:
+        if not book or self.restarted or self.dropped is Drop.RECREATED:
             return ()
         unfinished = set(self.messages.offsets())
         return tuple(each for each in book if each.offset not in unfinished)
