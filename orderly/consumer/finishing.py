@@ -16,7 +16,7 @@ from orderly.errors import HandlerHung, WorkerDied
 from orderly.ordering.backoff import backoff
 from orderly.ordering.context import Failure
 from orderly.ordering.lane import Batch
-from orderly.ordering.repeats import attempt_of
+from orderly.ordering.repeats import which_attempt
 from orderly.ordering.results import ALL_FINISHED, Disposition
 
 EXPIRES = "it failed until the broker was about to delete it"
@@ -146,7 +146,7 @@ class Finisher:
             "message.repeat_skipped",
             **log_context(self._session.group, held, message, batch.key),
             first=batch.repeats,
-            sent=attempt_of(message) or 1,
+            sent=which_attempt(message),
         )
         self._apply(held, batch, Disposition.KEEP if kept else Disposition.COMMIT)
 

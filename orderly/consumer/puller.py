@@ -28,7 +28,7 @@ from orderly.namespace import of_send_backs
 from orderly.ordering.broker_calls import OffsetReset
 from orderly.ordering.owned_queue import NONE_MARKED
 from orderly.ordering.pull_window import PullGate
-from orderly.ordering.repeats import attempt_of
+from orderly.ordering.repeats import is_marked
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing
@@ -201,11 +201,7 @@ class Puller:
         """
         if not reply.marked or not self._session.config.skip_repeats:
             return []
-        return [
-            m
-            for m in reply.messages
-            if attempt_of(m) is not None and not of_send_backs(m.queue.topic)
-        ]
+        return [m for m in reply.messages if is_marked(m) and not of_send_backs(m.queue.topic)]
 
     def _look_for_copies(
         self,
@@ -215,10 +211,9 @@ class Puller:
         again: Sequence[ReceivedMessage],
     ) -> None:
         """Take a reply in once it is known what its marked messages repeat; that may connect."""
-        session = self._session
         try:
             floor = held.owned.repeats.floor
-            marked = copies_before(session.client.brokers, session.group, held.queue, again, floor)
+            marked = copies_before(self._session.client.brokers, query, again, floor)
         except OffsetReset as reset:
             self._told_to_start_at(held, reset.offset, reset=True)
             return

@@ -26,14 +26,15 @@ Knows nothing of time or the network.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 from zlib import crc32
 
 from orderly.model import ReceivedMessage
-from orderly.protocol import properties
 from orderly.protocol.moments import milliseconds_of
+from orderly.protocol.properties import attempt_of
 
 # For so long (seconds of the broker's clock) an earlier attempt may still come: Linux sends what
 # was not acknowledged for about 15 minutes (tcp_retries2), and gives it up then.
@@ -64,32 +65,35 @@ def sent_again(message: ReceivedMessage) -> SentAgain:
     return SentAgain(message.queue_offset, identity, checksum, int(message.store_time))
 
 
-def attempt_of(message: ReceivedMessage) -> int | None:
-    """Which attempt of our producer it is, from 2; None: the first one, or nobody's."""
-    return properties.attempt_of(message.properties, milliseconds_of(message.born_time))
+def is_marked(message: ReceivedMessage) -> bool:
+    """Whether it is a second or later attempt of our producer."""
+    return which_attempt(message) > 1
 
 
-def first_copies(
-    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage], floor: int = 0
-) -> dict[int, int]:
-    """By the offset of each marked message, where the first copy stands before it; else nothing.
+def which_attempt(message: ReceivedMessage) -> int:
+    """Which attempt of its send a message is; 1 if it has no mark of its own."""
+    return attempt_of(message.properties, milliseconds_of(message.born_time))
+
+
+def copies_of(
+    marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage]
+) -> dict[int, list[int]]:
+    """By the offset of each marked message that has any, where copies stand before it, rising.
 
     Args:
         marked: of one queue.
         others: of the same queue, in any order. They are looked at once, and none is kept: bodies
             can be large.
-        floor: copies below it do not count; see `Repeats`.
     """
     sought: dict[str, list[SentAgain]] = {}
     for message in marked:
         sought.setdefault(message.message_id, []).append(sent_again(message))
-    found: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
     for other in others:
         for entry in sought.get(other.message_id, ()):
-            at = other.queue_offset
-            same = _identity(other, crc32(other.raw_body)) == entry.identity
-            if same and floor <= at < found.get(entry.offset, entry.offset):
-                found[entry.offset] = at
+            before = other.queue_offset < entry.offset
+            if before and _identity(other, crc32(other.raw_body)) == entry.identity:
+                insort(found.setdefault(entry.offset, []), other.queue_offset)
     return found
 
 

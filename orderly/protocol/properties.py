@@ -59,19 +59,15 @@ _VALUE_END = "\x02"
 
 
 def mark(attempt: int, born: int) -> str:
-    """What ATTEMPT says: which attempt it is, and of a message born when (milliseconds).
+    """Write the value of ATTEMPT: "2@1764331200000".
 
-    A program of another client sends a received message again with all its properties, and another
-    born time. So the mark alone would make its message look like a copy.
+    Args:
+        attempt: which attempt of its send this is, from 2.
+        born: the message's born time, milliseconds since the epoch. A program that sends a received
+            message again takes all properties along, but the message is born anew: the mark is not
+            that one's.
     """
     return f"{attempt}@{born}"
-
-
-def attempt_of(properties: Mapping[str, str], born: int) -> int | None:
-    """Which attempt of a send a message is, from 2; None: the first, or the mark is another's."""
-    attempt, _, of = properties.get(ATTEMPT, "").partition("@")
-    known = attempt.isascii() and attempt.isdigit() and len(attempt) < _DIGITS and of == str(born)
-    return int(attempt) if known else None
 
 
 def marked(text: str, attempt: int, born: int) -> str:
@@ -79,8 +75,21 @@ def marked(text: str, attempt: int, born: int) -> str:
     return f"{text}{ATTEMPT}{_NAME_END}{mark(attempt, born)}{_VALUE_END}"
 
 
-_DIGITS = 10
-MARK_ROOM = len(marked("", 1_000_000, 10**12))  # bytes; what can be sent once can be sent again
+def attempt_of(properties: Mapping[str, str], born: int) -> int:
+    """Say which attempt of a send of ours a stored message is: 1 without a mark of its own.
+
+    Args:
+        properties: the message's.
+        born: its born time, milliseconds since the epoch.
+    """
+    attempt, _, at = properties.get(ATTEMPT, "").partition("@")
+    ours = at == str(born) and len(attempt) <= _DIGITS and attempt.isascii() and attempt.isdecimal()
+    return int(attempt) if ours else 1
+
+
+_DIGITS = 7  # of an attempt's number
+_LARGEST = marked("", 10**_DIGITS - 1, 10**13 - 1)
+MARK_ROOM = len(_LARGEST)  # bytes; what can be sent once can be sent again
 MAX_SENT_PROPERTIES = MAX_PROPERTIES_BYTES - _BROKERS_SHARE - MARK_ROOM
 
 

@@ -261,7 +261,8 @@ def dead_letter_request(
 
 def _properties(message: ReceivedMessage) -> dict[str, str]:
     # Java sends a level of DELAY, too. Brokers before 5.0 follow it: a dead letter appears late.
-    left_out = (_TRANSACTION, names.DELAY)
+    # The mark is of the message: its dead letter is born anew.
+    left_out = (_TRANSACTION, names.DELAY, names.ATTEMPT)
     kept = {k: v for k, v in message.properties.items() if k not in left_out and v}
     origin = message.properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id
     if isinstance(message, UndecodableMessage):

@@ -10,7 +10,9 @@ distinguishes them from new messages:
 - `ID` is equal for copies and for nothing else: the row's `idColumn`, or a hash of its key,
   `orderBy` and body. For consumers without a place to keep a number for each key.
 
-UNIQ_KEY is new for each copy and has Java's format. Pure, and without pyspark: for consumers.
+UNIQ_KEY has Java's format, and is new for each run of a task. So consumers take copies of another
+run for messages; those of one run they leave out (`ordering.repeats`). Pure, and without pyspark:
+for consumers.
 """
 
 from __future__ import annotations

@@ -2,18 +2,20 @@
 
 import itertools
 import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from orderly import Ack, ConsumeResult, Message, Park, Suspend
+from orderly import Ack, ConsumeResult, DeadLetter, Message, Park, Suspend
 from orderly.ordering.lanes import LANE_BODIES
 from orderly.protocol import properties as names
 from orderly.protocol.park_record import Verb
 from tests.support.brokers import delete_topic
 from tests.support.consuming import named, unique
 from tests.support.messages import send_raw
-from tests.support.waiting import eventually
+from tests.support.topics import dead_letters, pulled
+from tests.support.waiting import await_visible, eventually
 
 ORDERS = ["queue", "key"]
 NEVER = 3600  # only a hand-over saves
@@ -26,29 +28,17 @@ class Sends:
         self._client, self._queue = client, queue
         self._ids, self._born = unique("send"), int(time.time() * 1000)
 
-    def __call__(
-        self, number, attempt=1, *, key="a", born=0, body=None, copied=False, **properties
-    ):
-        """Store an attempt of message `number`; returns its offset.
-
-        Args:
-            number: its body, unless there is another `body`.
-            attempt: from 2 on it is marked.
-            key: its sharding key.
-            born: milliseconds by which it was born later than its other attempts.
-            body: other bytes.
-            copied: its mark is that of the other attempts, as one that was received has it.
-            properties: more of them.
-        """
-        at = self._born + number + born
-        marks = {names.ATTEMPT: names.mark(attempt, at - born * copied)} if attempt > 1 else {}
+    def __call__(self, number, attempt=1, *, key="a", born=0, body=None, **properties):
+        """Store an attempt of message `number`, or what was born so much later; its offset."""
+        mark = names.mark(attempt, self._born + number)
+        marks = {names.ATTEMPT: mark} if attempt > 1 else {}
         return send_raw(
             self._client,
             self._queue,
             str(number).encode() if body is None else body,
             key=key,
             sys_flag=0,
-            born=at,
+            born=self._born + number + born,
             **{names.UNIQ_KEY: f"{self._ids}-{key}-{number}"},
             **marks,
             **properties,
@@ -114,7 +104,6 @@ def test_one_that_comes_while_the_first_is_handled(start_member, sends, order):
 FOREIGN = {
     "the same id, without a mark": {},
     "marked, but born at another time": {"attempt": 2, "born": 5000},
-    "a received one that was marked": {"attempt": 2, "born": 5000, "copied": True},
     "marked, but with another body": {"attempt": 2, "body": b"7"},
 }
 
@@ -130,16 +119,16 @@ def test_what_another_program_sends_is_never_left_out(start_member, sends, order
     assert seen.numbers("a") == [0, 1, 7 if "body" in what else 0]
 
 
-def test_a_received_one_that_is_sent_again_twice_at_the_same_moment(start_member, sends, order):
-    """Java sends a batch that has the same received message twice: mark, id and body are equal."""
-    sends(0, 2)
-    sends(1)
-    again = {"attempt": 2, "born": 5000, "copied": True}
-    sends(0, **again)
-    sends(0, **again)
+def test_nor_what_it_sends_twice(start_member, sends, order):
+    """It goes on with the mark, and with one born time: of a batch, or of one millisecond."""
+    for number in (0, 1):
+        sends(number)
+        sends(number, 2)
+    for attempt in (1, 2, 2):
+        sends(0, attempt, born=5000)
+    sends(2)
     _, seen = start_member(order=order)
-    eventually(lambda: len(seen.numbers("a")) == 4, within=30)
-    assert seen.numbers("a") == [0, 1, 0, 0]
+    handled(seen, [0, 1, 0, 0, 0, 2])
 
 
 def test_one_of_another_queue_is_a_message_of_its_own(start_member, sends, client, queue, order):
@@ -193,13 +182,18 @@ def test_a_copy_of_a_parked_message_is_not_parked(start_member, sends, parks, qu
 
 
 def test_a_late_copy_of_a_parked_message_is_not_parked(start_member, sends, parks, queue):
+    """Nor is what is parked a repeat of it: a release delivers it."""
     offset = sends(0, 2)
-    _, seen = start_member(lambda *_: Park("no such account"), order="key")
+    mended = []
+    _, seen = start_member(lambda *_: Ack() if mended else Park("no such account"), order="key")
     eventually(lambda: parks.parked(queue, "a") == [offset], within=30)
     sends(0)
     last = sends(1)
     eventually(lambda: parks.parked(queue, "a") == [offset, last], within=30)
     assert seen.numbers("a") == [0]
+    mended.append(True)
+    assert parks.carried_out(queue, Verb.RELEASE, "a").settled == 2
+    assert seen.numbers("a") == [0, 0, 1]
 
 
 def test_an_operator_parks_no_copies(start_member, sends, parks, queue):
@@ -222,6 +216,31 @@ def test_dead_letters_count_as_handled(start_member, sends, order):
     )
     _, seen = start_member(failing, order=order, max_reconsume_times=1, suspend=0.05)
     handled(seen, [0, 0, 1])
+
+
+def test_a_dead_letter_that_is_replayed_is_delivered(
+    start_member, sends, orderly, client, topic, group
+):
+    """It is a new message: it has an id of its own, and no mark."""
+    sends(0, 2)
+    answers = iter([DeadLetter("no such account")])
+    _, seen = start_member(lambda *_: next(answers, Ack()), order="key")
+    handled(seen, [0])
+    (letter,) = eventually(lambda: dead_letters(client, group), within=30)
+    code, _, errors = orderly("dlq", "replay", group, "--yes")
+    assert code == 0, errors
+    handled(seen, [0, 0])
+    sends(0)
+    sends(1)
+    handled(seen, [0, 0, 1])
+    await_visible(client)
+    marks = Counter(
+        (m.message_id == letter.message_id, names.ATTEMPT in m.properties)
+        for m in pulled(client, topic)
+        if m.body == b"0"
+    )
+    assert marks == {(True, True): 1, (True, False): 1, (False, False): 1}
+    assert names.ATTEMPT not in letter.properties
 
 
 def test_what_a_program_seeks_is_delivered(start_member, sends, queue, order):
@@ -287,8 +306,24 @@ def test_a_topic_made_anew_has_no_copies(start_member, sends, client, topic, que
     handled(seen, [0])
     delete_topic(client, topic)
     client.admin.create_topic(topic, 4)
+    sends(1)
     sends(0)
-    eventually(lambda: seen.numbers("a") == [0, 0], within=90)
+    eventually(lambda: seen.numbers("a") == [0, 1, 0], within=90)
+    sends(2)
+    sends(2, 2)
+    sends(3)
+    eventually(lambda: seen.numbers("a") == [0, 1, 0, 2, 3], within=90)
+
+
+def test_the_index_of_a_former_topic_makes_no_repeats(start_member, sends, client, topic, order):
+    """A broker's index still knows what was deleted with its topic."""
+    sends(0)
+    delete_topic(client, topic)
+    client.admin.create_topic(topic, 4)
+    sends(1)
+    sends(0, 2)
+    _, seen = start_member(order=order)
+    eventually(lambda: seen.numbers("a") == [1, 0], within=90)
 
 
 def test_no_permit_is_spent(start_member, sends, order):

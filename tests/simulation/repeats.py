@@ -10,7 +10,7 @@ A re-delivery is of one offset; that a repeat comes again is no excuse for it.
 import math
 from collections import defaultdict
 
-from orderly.ordering.repeats import attempt_of
+from orderly.ordering.repeats import is_marked
 from tests.simulation.truth import Broken, number_of
 
 _IN_HAND = 1.0  # seconds in which a repeat is left out that was taken before a seek
@@ -178,4 +178,4 @@ def _send_of(message):
 
 
 def _marked(message):
-    return attempt_of(message) is not None
+    return is_marked(message)

@@ -140,6 +140,7 @@ def test_people_see_in_a_property_where_it_comes_from_and_why():
 
 def test_what_a_broker_would_act_upon_is_not_stored_as_a_property():
     acted_upon = {"DELAY": "3", "TIMER_DELAY_SEC": "9", "TRAN_MSG": "true", "RETRY_TOPIC": "other"}
+    acted_upon["ORDERLY_ATTEMPT"] = "2@7"
     original = replace(message(1), properties=acted_upon | {"mine": "kept", "KEYS": "k"})
     content = park_message(original, WHY)
     assert set(content.properties) == {"mine", "KEYS", "TAGS", "WAIT", PARKED}

@@ -4,12 +4,15 @@ from hypothesis import strategies as st
 
 from orderly.errors import InvalidMessage, ProtocolError
 from orderly.protocol.properties import (
+    ATTEMPT,
     MAX_PROPERTIES_BYTES,
     RESERVED,
     SHARDING_KEY,
+    attempt_of,
     decode_properties,
     decode_sharding_key,
     encode_properties,
+    marked,
 )
 
 part = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=20)
@@ -89,3 +92,15 @@ def test_more_bytes_than_the_wire_carries_are_refused():
 def test_names_of_rocketmq_are_reserved():
     assert {"KEYS", "TAGS", "UNIQ_KEY", "__SHARDINGKEY", "DELAY", "POP_CK"} <= RESERVED
     assert "order_id" not in RESERVED
+
+
+def test_a_mark_counts_for_the_message_that_it_was_written_for():
+    properties = decode_properties(marked("a\x01b\x02", 3, 1_764_331_200_000).encode())
+    assert attempt_of(properties, 1_764_331_200_000) == 3
+    assert attempt_of(properties, 1_764_331_200_001) == 1
+    assert attempt_of({"a": "b"}, 0) == 1
+
+
+@pytest.mark.parametrize("text", ["2", "@7", "x@7", "²@7", "-2@7", "2@7@7", f"{'9' * 5000}@7", ""])
+def test_what_is_no_mark_says_nothing(text):
+    assert attempt_of({ATTEMPT: text}, 7) == 1

@@ -11,7 +11,7 @@ from orderly.client import Client
 from orderly.errors import ConnectFailed, SendFailed
 from orderly.model import MessageQueue
 from orderly.ordering.outbox import SendVerdict
-from orderly.ordering.repeats import attempt_of
+from orderly.ordering.repeats import which_attempt
 from orderly.protocol.codes import RequestCode, ResponseCode
 from orderly.protocol.send import encode_batch
 from orderly.spark import sending as module
@@ -108,8 +108,8 @@ def test_copies_of_a_row_are_marked_and_have_one_id_one_born_time_and_one_body(
     again = [found for found in copies.values() if len(found) > 1]
     assert again
     for found in copies.values():
-        marks = [attempt_of(message) for message in found]
-        assert marks == [None, *range(2, len(found) + 1)]
+        marks = [which_attempt(message) for message in found]
+        assert marks == [*range(1, len(found) + 1)]
         assert len({(message.born_time, message.body) for message in found}) == 1
 
 
