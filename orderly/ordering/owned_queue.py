@@ -573,7 +573,7 @@ class OwnedQueue:
     def floor(self) -> int:
         """Below it nothing counts for its next owner in this process; see `Repeats`.
 
-        Another filter may have left a first copy out.
+        Another filter may have left a first copy out. Of a topic that is no more nothing counts.
         """
         if self.dropped is Drop.RECREATED:
             return 0

@@ -6,6 +6,7 @@ lost, so that what is stored is a second one, and the others come as faults say.
 """
 
 import random
+from collections import defaultdict
 from zlib import crc32
 
 from orderly.ordering.repeats import attempt_of
@@ -13,7 +14,7 @@ from orderly.protocol.moments import milliseconds_of
 from orderly.protocol.properties import ATTEMPT, mark
 from orderly.testing.fake.store import NewMessage
 from tests.simulation.threads import EPOCH
-from tests.simulation.truth import TOPIC
+from tests.simulation.truth import TOPIC, number_of
 
 OTHERS = "10.0.7.7:7777"  # where a program that sends messages again is
 _RECENT = 8  # messages of a queue, of which most copies are made
@@ -33,12 +34,22 @@ class Copier:
     Args:
         world: has `kernel`, `cluster`, `truth`, `generations`, `happened`, `scenario` and `note`.
         stores: by broker, what stores a message as it is.
+
+    Attributes:
+        numbers_lost: (key, number) of messages that a broker has lost.
     """
 
     def __init__(self, world, stores):
         self._world = world
         self._stores = stores
         self._random = random.Random(f"copies {world.scenario.seed}")
+        self._lost = defaultdict(list)  # by queue: its messages that a broker has lost
+        self.numbers_lost = set()
+
+    def lost(self, queue, messages):
+        """A broker has lost messages: other attempts of them may still come."""
+        self._lost[queue] += messages
+        self.numbers_lost |= {(each.sharding_key, number_of(each)) for each in messages}
 
     def late(self):
         """Another attempt of a send comes: the first one, if what is stored is a later one."""
@@ -59,7 +70,7 @@ class Copier:
             each.message_id == message.message_id
             and each.born_host != OTHERS
             and attempt_of(each) is None
-            for log in (*present, *self._world.generations.past.values())
+            for log in (*present, *self._world.generations.past.values(), *self._lost.values())
             for each in log
         )
 
@@ -84,6 +95,8 @@ class Copier:
         if not logs:
             return None
         queue = rng.choice(sorted(logs))
+        if self._lost[queue] and rng.random() < 0.5:
+            return queue, rng.choice(self._lost[queue])
         recent = logs[queue][-_RECENT:] if rng.random() < 0.7 else logs[queue]
         return queue, rng.choice(recent)
 

@@ -63,6 +63,10 @@ class ParkedKeys:
         first = max(parked.at, self._tombstones[queue].get(offset, 0))
         return any(position >= first for position in self._copies[queue].get(offset, ()))
 
+    def copied(self, queue):
+        """The offsets of which somebody has stored a copy."""
+        return set(self._copies[queue])
+
     def has_copy(self, queue, offset):
         """Whether somebody has stored a copy of a message, on record or not."""
         return offset in self._copies[queue]

@@ -104,6 +104,22 @@ def forget_marks_at_a_hand_over(set_):
     set_(OwnedQueue, "sent_again", property(lambda self: ()))
 
 
+def enter_copies_that_are_not_finished(set_):
+    """A marked message is on record as soon as it is pulled."""
+    set_(OwnedQueue, "sent_again", property(lambda self: self.repeats.book))
+
+
+def keep_the_book_of_a_former_topic(set_):
+    """Marked messages of a topic that was deleted count when it is there again."""
+
+    def with_all(self, queue, inherited):
+        known = self._session.known.get(queue)
+        book = [*map(SentAgain._make, inherited.sent_again), *(known.book if known else ())]
+        return Repeats(inherited.floor, book)
+
+    set_(Taker, "_repeats", with_all)
+
+
 def leave_marks_out_of_a_new_record(set_):
     """An heir knows them, and writes none of them on record again."""
     set_(Taker, "_repeats", lambda self, queue, inherited: Repeats(inherited.floor))
@@ -152,6 +168,8 @@ REPEAT_MUTATIONS = (
     count_copies_below_what_was_asked_for,
     take_the_first_copy_of_all,
     forget_marks_at_a_hand_over,
+    keep_the_book_of_a_former_topic,
+    enter_copies_that_are_not_finished,
     leave_marks_out_of_a_new_record,
     hand_repeats_out_in_a_batch,
     commit_with_a_repeat_what_is_kept,

@@ -57,6 +57,45 @@ def _asked_for(cast):
     }
 
 
+def _lost_messages(cast):
+    """A broker loses messages that nobody had finished, and other attempts of them come later."""
+    rng = cast.rng
+    at = rng.uniform(8, 20)
+    faults = [Fault(at, "power cut", cast.broker(), rng.choice([0.1, 3.0]), rng.choice([1, 3, 99]))]
+    faults += [Fault(rng.uniform(2, 50), "late copy") for _ in range(25)]
+    return {
+        "faults": faults,
+        **_sends(rng, 35.0),
+        "sent_again": rng.choice([0.5, 1.0]),
+        "keys": 8,
+        "queues": 1,
+        "stuck": rng.choice([30.0, 60.0]),
+        "manual": 0.0,
+        "settings": {"order": rng.choice(["queue", "key", "key"]), "commit_interval": 0.3},
+    }
+
+
+def _of_a_former_topic(cast):
+    """The topic is deleted and made again, and attempts of what was sent before come later."""
+    rng = cast.rng
+    at = rng.uniform(8, 15)
+    faults = [Fault(at, "topic anew", seconds=rng.choice([0.0, 1.0, 5.0]))]
+    faults += [Fault(rng.uniform(2, 50), "late copy") for _ in range(25)]
+    return {
+        "faults": faults,
+        **_sends(rng, 35.0),
+        "messages": 40,
+        "sent_again": rng.choice([0.5, 1.0]),
+        "keys": 8,
+        "queues": 1,
+        "failing": 0.0,
+        "slow": 0.0,
+        "stuck": rng.choice([0.0, 30.0]),
+        "manual": 0.0,
+        "settings": {"commit_interval": rng.choice([1.0, 0.3])},
+    }
+
+
 def _more(cast, begin, end):
     """What happens to the members meanwhile."""
     rng = cast.rng
@@ -98,4 +137,11 @@ def copies_beside(seed, members, seconds):
     }
 
 
-REPEAT_PLOTS = (_stood_still, _stood_still, _cut_off, _asked_for)
+REPEAT_PLOTS = (
+    _stood_still,
+    _stood_still,
+    _cut_off,
+    _asked_for,
+    _lost_messages,
+    _of_a_former_topic,
+)

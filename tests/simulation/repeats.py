@@ -104,6 +104,11 @@ class Repeats:
         """What is on record of a queue is lost, and which marked copies are done with."""
         self._forgotten.add(queue)
 
+    def log_lost(self, queue):
+        """A broker has lost the last messages of a queue."""
+        self._copies.pop(queue, None)
+        self._looked_at.pop(queue, None)
+
     def begin_anew(self, queues):
         """The topic is deleted."""
         for queue in queues:

@@ -275,6 +275,25 @@ class Strikes:
                 self._world.witness.ledger.records_lost(queue, log.max_offset)
                 self._world.happened["records lost"] += 1
 
+    def _power_cut(self, fault):
+        """All members end, and a broker; it loses the last messages that nobody had finished."""
+        name, world = self._broker(fault), self._world
+        if name in self._network.down:
+            return
+        for member in world.members:
+            member.kill()
+            self._kernel.after(fault.end - fault.at + 1.0, member.begin)
+        self._broker_kill(fault)
+        for queue in world.truth.queues():
+            log = world.truth.log(queue)
+            end = max(world.witness.known_end(queue), log.max_offset - fault.code)
+            if queue.broker_name == name and end < log.max_offset:
+                world.copier.lost(queue, world.truth.messages(queue)[end:])
+                log.drop_from(end)
+                world.witness.log_lost(queue, end)
+                world.happened["messages lost"] += 1
+                world.note("left", end, "messages of", queue)
+
     # --- operators -----------------------------------------------------------------------------
 
     def _grow(self, fault):

@@ -107,6 +107,11 @@ class Truth:
             self.start[past] = self.start.pop(queue, 0)
         self.unsure -= former.keys()
 
+    def forget(self, queue, end):
+        """A queue has lost its messages from an offset on."""
+        kept = {p: m for p, m in self._messages.items() if p[0] != queue or p[1] < end}
+        self._messages = kept
+
     def owner(self, queue):
         """The client whose lock of the queue is in force, or None."""
         locks = self.cluster.brokers[queue.broker_name].locks

@@ -352,6 +352,29 @@ class Witness:
         self.commits.archive(former)
         self.repeats.begin_anew(former)
 
+    def known_end(self, queue):
+        """The offset behind all of a queue that anybody has finished, parked or put on record."""
+        truth, ledger = self._truth, self.ledger
+        done = truth.finished[queue] | truth.skipped[queue] | ledger.recorded[queue]
+        done |= ledger.parked.copied(queue)
+        return max(truth.stored(queue), truth.start[queue], max(done, default=-1) + 1)
+
+    def log_lost(self, queue, end):
+        """A broker has lost what it had of a queue from an offset on; all members have ended."""
+
+        def there(place):
+            return place[0] != queue or place[1] < end
+
+        self.calls = Counter({place: count for place, count in self.calls.items() if there(place)})
+        self.latest = {place: each for place, each in self.latest.items() if there(place)}
+        self.rejected = set(filter(there, self.rejected))
+        self._places = {id_: list(filter(there, each)) for id_, each in self._places.items()}
+        deliveries = (each for each in self.events if isinstance(each, Delivery))
+        for event in [each for each in deliveries if not there(each.id)]:
+            self.events.remove(event)
+        self._truth.forget(queue, end)
+        self.repeats.log_lost(queue)
+
     def has_finished(self, process, place):
         """Whether a process is done with a message, since it took the queue."""
         return place[1] in self._finished_by.get((process, place[0]), ())

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,6 +126,19 @@ def feed(queue, messages, log):
     keys = [m.sharding_key for m in messages] if queue.by_key else None
     end = messages[-1].queue_offset + 1
     queue.pulled(messages, end, end, keys, marked=looked_up(messages, log))
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_of_a_topic_that_was_made_anew_nothing_is_handed_on(by_key):
+    """An offset of the former one says nothing of a copy in the next one."""
+    queue = owned(by_key=by_key, repeats=Repeats(floor=3))
+    log = [send(4, attempt=2), send(5, number=1, attempt=2)]
+    feed(queue, log, log)
+    while (batch := queue.take(1, 1.0)) is not None:
+        queue.finish(batch, Disposition.COMMIT, 1.0)
+    assert (queue.floor, len(queue.sent_again)) == (3, 2)
+    queue.drop(Drop.RECREATED)
+    assert (queue.floor, queue.sent_again) == (0, ())
 
 
 def test_the_first_copy_must_be_finished_before_a_repeat_is_one():
