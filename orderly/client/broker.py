@@ -39,7 +39,6 @@ from orderly.protocol.offsets import (
     SearchOffset,
     UpdateConsumerOffset,
 )
-from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.pull import PullFlag, PullMessage, PullReply, QueryMessage
 from orderly.protocol.send import SendReply
 from orderly.protocol.statistics import GetTopicStats, TopicOffset, decode_topic_stats
@@ -131,7 +130,6 @@ class PullResult:
     marked: bool = False
 
 
-_MARK = f"{ATTEMPT}\x01".encode()
 _QUEUE_OFFSET = "queueOffset"
 
 
@@ -176,8 +174,9 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
     header = from_ext(PullReply, reply.ext)
     messages: list[ReceivedMessage] = []
     left_at: int | None = None
+    marked = False
     if status is PullStatus.FOUND:
-        messages, left_at = decode_pull(
+        messages, left_at, marked = decode_pull(
             reply.body, query.queue.broker_name, end=header.next_begin_offset, room=query.room()
         )
         if messages and messages[0].queue_offset < query.offset:  # the offset lies within a batch
@@ -190,7 +189,7 @@ def read_pull_reply(query: PullQuery, reply: RemotingCommand, address: str = "")
         header.max_offset,
         header.suggest_which_broker_id,
         address,
-        _MARK in reply.body,  # once for all: nearly no message is sent again
+        marked,
     )
 
 
@@ -527,7 +526,7 @@ class BrokerCalls:
         return read_pull_reply(query, reply)
 
     def with_id(
-        self, queue: MessageQueue, message_id: str, *, since: float, until: float
+        self, query: PullQuery, message_id: str, *, since: float, until: float
     ) -> Iterator[ReceivedMessage]:
         """The messages of a queue that have this id, as its broker's index knows them.
 
@@ -535,11 +534,12 @@ class BrokerCalls:
         one at a time.
 
         Args:
-            queue: which queue.
+            query: of a pull; its queue, and its replica, are asked.
             message_id: the sender's (UNIQ_KEY).
             since: when they were stored at the earliest (seconds since the epoch).
             until: and at the latest.
         """
+        queue = query.queue
         header = QueryMessage(
             topic=queue.topic,
             key=message_id,
@@ -551,6 +551,7 @@ class BrokerCalls:
             request(header.code, to_ext(header)),
             f"the messages of {queue} with id {message_id!r}",
             accept=_FOUND_OR_NONE,
+            replica=query.broker_id,
         )
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return

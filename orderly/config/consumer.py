@@ -123,10 +123,6 @@ class ConsumerConfig(FromEnv):
             group's dead letters (`%DLQ%<group>`). A Suspend counts, too, as in Java. Counted in
             memory, so it starts over after a rebalance. None: the message is retried until it
             succeeds (Java: -1).
-        skip_repeats: leave repeated sends out: a copy of a message that stands behind it in its
-            queue, because its producer got no answer and sent it again (event
-            "message.repeat_skipped"). Only those of this library's producers are known. False: the
-            handler gets all that the broker stored.
         on_expiring: what to do with a message that still fails when three quarters of the broker's
             retention are over, so that the broker will soon delete it. "park": with order="key" its
             key is parked, and kept; with order="queue" as "block". "dead_letter": it is stored as a
@@ -188,6 +184,10 @@ class ConsumerConfig(FromEnv):
             (`mqadmin consumerStatus -s`).
         java_compat: ROLLBACK under auto-commit acknowledges, as in the Java client, instead of
             suspending. Both cases log a warning.
+        skip_repeats: leave repeated sends out: a copy of a message that stands behind it in its
+            queue, because its producer got no answer and sent it again (event
+            "message.repeat_skipped"). Only those of this library's producers are known. False: the
+            handler gets all that the broker stored.
     """
 
     consume_from: str = "last"
@@ -203,7 +203,6 @@ class ConsumerConfig(FromEnv):
     max_span: int = 1_000_000
     create_state_topics: bool = True
     max_reconsume_times: int | None = None
-    skip_repeats: bool = True
     on_expiring: Literal["park", "dead_letter", "block"] = "park"
     retention: float | None = None
     parking: ParkLimits = field(default_factory=ParkLimits)
@@ -230,6 +229,7 @@ class ConsumerConfig(FromEnv):
     allow_direct_consume: bool = False
     allow_thread_dump: bool = False
     java_compat: bool = False
+    skip_repeats: bool = True
 
     def __post_init__(self) -> None:
         parse_consume_from(self.consume_from)

@@ -211,9 +211,9 @@ class Puller:
         again: Sequence[ReceivedMessage],
     ) -> None:
         """Take a reply in once it is known what its marked messages repeat; that may connect."""
-        session = self._session
         try:
-            marked = copies_before(session.client.brokers, session.group, held.queue, again)
+            floor = held.owned.repeats.floor
+            marked = copies_before(self._session.client.brokers, query, again, floor)
         except OffsetReset as reset:
             self._told_to_start_at(held, reset.offset, reset=True)
             return

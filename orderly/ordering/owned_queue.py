@@ -575,6 +575,8 @@ class OwnedQueue:
 
         Another filter may have left a first copy out.
         """
+        if self.dropped is Drop.RECREATED:
+            return 0
         chosen = self.restarted or self.dropped is Drop.RESUBSCRIBED
         return self.offset if chosen else self.repeats.floor
 
@@ -585,7 +587,7 @@ class OwnedQueue:
         Not what is unfinished: a broker can lose it, and then a late copy is the message.
         """
         book = self.repeats.book
-        if not book or self.restarted:
+        if not book or self.restarted or self.dropped is Drop.RECREATED:
             return ()
         unfinished = set(self.messages.offsets())
         return tuple(each for each in book if each.offset not in unfinished)

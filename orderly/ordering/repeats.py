@@ -8,8 +8,10 @@ So our producer marks what it sends again: attempts from the second on carry `OR
 all attempts have one id, one born time and one body. **A message is a repeat if a copy of it stands
 at a lower offset of the same queue, and one of the two is marked.** What nobody marked is never
 taken for a repeat: programs send received messages again with the same id, and ids of others can
-be equal. If they take the mark along, too, it has another born time than their message, and does
-not count.
+be equal.
+
+The mark names the born time of its message. A program that sends a received message again with all
+its properties keeps the mark, but has another born time: then it counts for nothing.
 
 - A *marked* message is rare. The shell looks whether a copy stands before it (`consumer.copies`).
 - An *unmarked* one can only repeat a marked one: its first attempt was late. So the marked messages
@@ -24,6 +26,7 @@ Knows nothing of time or the network.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -72,10 +75,10 @@ def which_attempt(message: ReceivedMessage) -> int:
     return attempt_of(message.properties, milliseconds_of(message.born_time))
 
 
-def first_copies(
+def copies_of(
     marked: Iterable[ReceivedMessage], others: Iterable[ReceivedMessage]
-) -> dict[int, int]:
-    """By the offset of each marked message, where the first copy stands before it; else nothing.
+) -> dict[int, list[int]]:
+    """By the offset of each marked message that has any, where copies stand before it, rising.
 
     Args:
         marked: of one queue.
@@ -85,13 +88,12 @@ def first_copies(
     sought: dict[str, list[SentAgain]] = {}
     for message in marked:
         sought.setdefault(message.message_id, []).append(sent_again(message))
-    found: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
     for other in others:
         for entry in sought.get(other.message_id, ()):
-            at = other.queue_offset
-            same = _identity(other, crc32(other.raw_body)) == entry.identity
-            if same and at < found.get(entry.offset, entry.offset):
-                found[entry.offset] = at
+            before = other.queue_offset < entry.offset
+            if before and _identity(other, crc32(other.raw_body)) == entry.identity:
+                insort(found.setdefault(entry.offset, []), other.queue_offset)
     return found
 
 

@@ -79,7 +79,8 @@ class SendCommands:
 
 def _text_of(entry: PendingSend, born: int) -> str:
     """Its properties for the next attempt."""
-    return marked(entry.properties, entry.copies + 1, born) if entry.copies else entry.properties
+    text = entry.properties
+    return marked(text, entry.copies + 1, born) if entry.copies else text
 
 
 def _fixed_header(kind: type[SendMessage], group: str, queue: MessageQueue) -> FixedHeader:

@@ -281,13 +281,12 @@ class SinkSender:
 
 
 def _command(at: MessageQueue, batch: OutboxBatch[_Waiting]) -> RemotingCommand:
-    born = batch.born(time.time())
     header = SendBatch(
         producer_group=GROUP,
         **of_queue(at),
-        born_timestamp=born,
+        born_timestamp=batch.born(time.time()),
     )
-    body = b"".join([_data_of(entry, born) for entry in batch.entries])
+    body = b"".join([_data_of(entry, header.born_timestamp) for entry in batch.entries])
     return request(header.code, to_ext(header), body)
 
 

@@ -306,8 +306,24 @@ def test_a_topic_made_anew_has_no_copies(start_member, sends, client, topic, que
     handled(seen, [0])
     delete_topic(client, topic)
     client.admin.create_topic(topic, 4)
+    sends(1)
     sends(0)
-    eventually(lambda: seen.numbers("a") == [0, 0], within=90)
+    eventually(lambda: seen.numbers("a") == [0, 1, 0], within=90)
+    sends(2)
+    sends(2, 2)
+    sends(3)
+    eventually(lambda: seen.numbers("a") == [0, 1, 0, 2, 3], within=90)
+
+
+def test_the_index_of_a_former_topic_makes_no_repeats(start_member, sends, client, topic, order):
+    """A broker's index still knows what was deleted with its topic."""
+    sends(0)
+    delete_topic(client, topic)
+    client.admin.create_topic(topic, 4)
+    sends(1)
+    sends(0, 2)
+    _, seen = start_member(order=order)
+    eventually(lambda: seen.numbers("a") == [1, 0], within=90)
 
 
 def test_no_permit_is_spent(start_member, sends, order):

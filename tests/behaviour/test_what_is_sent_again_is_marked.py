@@ -6,7 +6,8 @@ import pytest
 
 from orderly import Message
 from orderly.errors import BrokerError, InvalidMessage, RequestTimeout
-from orderly.protocol.properties import ATTEMPT, MAX_SENT_PROPERTIES, UNIQ_KEY
+from orderly.ordering.repeats import which_attempt
+from orderly.protocol.properties import MAX_SENT_PROPERTIES, UNIQ_KEY
 from tests.support.topics import pulled
 from tests.support.waiting import await_visible, patient_client, patient_producer
 
@@ -49,10 +50,7 @@ def copies(client, topic):
 
 
 def marks(found):
-    """Which attempts they are, by their marks; None: not marked."""
-    told = [message.properties.get(ATTEMPT, "").partition("@") for message in found]
-    assert {born for _, _, born in told} <= {"", *(str(round(m.born_time * 1000)) for m in found)}
-    return [attempt or None for attempt, _, _ in told]
+    return [which_attempt(message) for message in found]
 
 
 def identities(found):
@@ -64,7 +62,7 @@ def test_a_message(start_unlucky, copies, topic, size):
     body = b"x" * size
     sent = start_unlucky(NO_ANSWER, NO_ANSWER).send(Message(topic, body, sharding_key="a"))
     (found,) = copies().values()
-    assert marks(found) == [None, "2", "3"]
+    assert marks(found) == [1, 2, 3]
     ((message_id, _),) = identities(found)
     assert message_id == sent.message_id
     assert {message.sharding_key for message in found} == {"a"}
@@ -76,7 +74,7 @@ def test_each_message_of_a_batch(start_unlucky, copies, topic):
         producer.submit(Message(topic, b"%d" % number, sharding_key="a"))
     assert producer.flush()
     found = copies()
-    assert [marks(each) for each in found.values()] == [[None, "2", "3"]] * 8
+    assert [marks(each) for each in found.values()] == [[1, 2, 3]] * 8
     assert [len(identities(each)) for each in found.values()] == [1] * 8
     assert len({born for each in found.values() for _, born in identities(each)}) == 1
 
@@ -87,13 +85,13 @@ def test_each_message_of_a_batch_that_is_split(start_unlucky, copies, topic):
         producer.submit(Message(topic, b"%d" % number, sharding_key="a"))
     assert producer.flush()
     found = copies()
-    assert [marks(each) for each in found.values()] == [[None, "2", "3"]] * 4
+    assert [marks(each) for each in found.values()] == [[1, 2, 3]] * 4
     assert len({born for each in found.values() for _, born in identities(each)}) == 1
 
 
 def test_what_is_sent_once_has_no_mark(producer, copies, topic):
     producer.send(Message(topic, b"once", sharding_key="a"))
-    assert marks(copies()[b"once"]) == [None]
+    assert marks(copies()[b"once"]) == [1]
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a batch"])
@@ -107,4 +105,4 @@ def test_the_largest_properties_leave_room_for_it(start_unlucky, copies, topic, 
     with pytest.raises(InvalidMessage, match="properties take"):
         producer.submit(Message(topic, b"3", sharding_key="a", properties=more))
     assert producer.flush()
-    assert {tuple(marks(each)) for each in copies().values()} == {(None, "2")}
+    assert {tuple(marks(each)) for each in copies().values()} == {(1, 2)}

@@ -43,7 +43,7 @@ def transcript(seed):
 def read_stored(data, rng):
     """All fields of all messages, and where the rest is left."""
     end, room = rng.choice((None, 18, 19, 2**63 - 1)), rng.choice((0, 5000, 1e9))
-    found, left = decode_pull(data, "broker-a", end=end, room=room, max_body=MAX_BODY)
+    found, left, _ = decode_pull(data, "broker-a", end=end, room=room, max_body=MAX_BODY)
     return [(each, each.held_size, each.raw_body) for each in found], left
 
 

@@ -80,7 +80,7 @@ STATE: dict[str, Acquire | Confirm | Entry | Trying] = {
         parked=(ParkedKey("order-1", 1001, 6, 2, 200, 1, 1006), ParkedKey(7, 1003, 8)),
         released=("order-2", 8), commands=9, deaths=2, suspects=((1001, 1), (1006, 2)),
         trying=1001, window=(980, 985, 1010), landmark=(1000, AT * 1000), generation=2,
-        token_time=AT * 1000 + 1,
+        token_time=AT * 1000 + 1, sent_again=((998, 1 << 62, 7, AT), (1004, 5, 8, AT + 1)),
     ),
     "trying": Trying("10.0.0.1@7#1", 41, 1001),
     "trying, over": Trying("10.0.0.1@7#1", 41, None),

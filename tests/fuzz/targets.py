@@ -96,7 +96,7 @@ def decode_stored(data):
     """Read a pull; whatever cannot be read is there as it is stored, and its body says so."""
     drawn = zlib.crc32(data)
     end, room = (None, 18, 19, 2**63 - 1)[drawn % 4], (math.inf, 0, 5000)[drawn % 3]
-    messages, left_at = decode_pull(data, "broker-a", end=end, room=room, max_body=MAX_BODY)
+    messages, left_at, _ = decode_pull(data, "broker-a", end=end, room=room, max_body=MAX_BODY)
     assert messages or left_at is None, "nothing was read, and the next pull reads no more"
     assert all(message.held_size >= len(message.raw_body) for message in messages)
     for message in messages:

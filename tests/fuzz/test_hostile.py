@@ -275,7 +275,7 @@ def test_a_decompression_bomb_costs_no_more_than_the_limit(compress, flag):
 
 def test_bombs_of_one_pull_cost_the_work_of_four_bodies_together():
     bombs = stored(bomb_of(fast_zlib), 0x301, times=32)
-    messages, left_at = decode_pull(bombs, "b")
+    messages, left_at, _ = decode_pull(bombs, "b")
     assert (len(messages), left_at) == (4, 0)
 
 

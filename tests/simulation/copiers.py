@@ -8,12 +8,14 @@ lost, so that what is stored is a second one, and the others come as faults say.
 import random
 from zlib import crc32
 
+from orderly.ordering.repeats import attempt_of
 from orderly.protocol.moments import milliseconds_of
 from orderly.protocol.properties import ATTEMPT, mark
 from orderly.testing.fake.store import NewMessage
 from tests.simulation.threads import EPOCH
 from tests.simulation.truth import TOPIC
 
+OTHERS = "10.0.7.7:7777"  # where a program that sends messages again is
 _RECENT = 8  # messages of a queue, of which most copies are made
 
 
@@ -40,27 +42,34 @@ class Copier:
 
     def late(self):
         """Another attempt of a send comes: the first one, if what is stored is a later one."""
-        if (chosen := self._chosen()) is None:
+        if (chosen := self._chosen()) is None or chosen[1].born_host == OTHERS:
             return
         queue, message = chosen
         properties, rng = dict(message.properties), self._random
-        if properties.pop(ATTEMPT, None) is None or rng.random() < 0.3:
-            properties[ATTEMPT] = mark(rng.choice([2, 3]), milliseconds_of(message.born_time))
+        properties.pop(ATTEMPT, None)
+        if self._first_has_come(message) or rng.random() < 0.3:
+            born = milliseconds_of(message.born_time)
+            properties[ATTEMPT] = mark(rng.choice([2, 3]), born)
         self._world.happened["late copy"] += 1
-        self._store(queue, message, properties, message.born_time)
+        self._store(queue, message, properties, message.born_time, message.born_host)
+
+    def _first_has_come(self, message):
+        present = (self._world.truth.messages(queue) for queue in self._world.truth.queues())
+        return any(
+            each.message_id == message.message_id
+            and each.born_host != OTHERS
+            and attempt_of(each) is None
+            for log in (*present, *self._world.generations.past.values())
+            for each in log
+        )
 
     def foreign(self):
-        """A program sends what it got again, with all that is in it but its born time; maybe twice.
-
-        Two of a batch, or of one millisecond, have one born time.
-        """
+        """A program sends a message again that it got, with all that is in it but its born time."""
         if (chosen := self._chosen()) is None:
             return
         queue, message = chosen
         self._world.happened["sent again by others"] += 1
-        born = EPOCH + self._world.kernel.now
-        for _ in range(self._random.choice([1, 1, 2])):
-            self._store(queue, message, message.properties, born)
+        self._store(queue, message, message.properties, EPOCH + self._world.kernel.now, OTHERS)
 
     def _chosen(self):
         """A queue and a message of it, mostly one of the last; maybe of a former topic."""
@@ -78,14 +87,14 @@ class Copier:
         recent = logs[queue][-_RECENT:] if rng.random() < 0.7 else logs[queue]
         return queue, rng.choice(recent)
 
-    def _store(self, queue, message, properties, born_time):
+    def _store(self, queue, message, properties, born_time, born_host):
         copy = NewMessage(
             topic=TOPIC,
             queue_id=queue.queue_id,
             body=message.raw_body,
             properties=properties,
             born_time=born_time,
-            born_host=message.born_host,
+            born_host=born_host,
             flag=message.flag,
             sys_flag=message.sys_flag,
         )

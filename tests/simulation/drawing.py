@@ -92,7 +92,7 @@ def draw(seed):
     drawn["settings"] = tuple(settings.items())
     acts = _acts_of_programs(cast)
     faults = [*drawn.get("faults", ()), *([] if drawn["secrets"] else acts)]
-    if not drawn["secrets"] and (copies := copies_beside(seed, drawn["seconds"])):
+    if not drawn["secrets"] and (copies := copies_beside(seed, members, drawn["seconds"])):
         faults += copies.pop("faults")
         drawn |= copies
     drawn["faults"] = tuple(sorted(faults, key=lambda fault: fault.at))

@@ -17,6 +17,7 @@ from tests.simulation.lane_mutations import LANE_MUTATIONS
 from tests.simulation.lock_mutations import LOCK_MUTATIONS
 from tests.simulation.parking_mutations import PARKING_MUTATIONS
 from tests.simulation.program_mutations import PROGRAM_MUTATIONS
+from tests.simulation.repeat_mutations import REPEAT_MUTATIONS
 from tests.simulation.send_mutations import SEND_MUTATIONS
 from tests.simulation.state_mutations import STATE_MUTATIONS
 from tests.simulation.steering_mutations import STEERING_MUTATIONS
@@ -41,6 +42,7 @@ _GROUPS = (  # and what a history must have, other than 0, for one of them to sh
     (STEERING_MUTATIONS, None),
     (BROKER_MUTATIONS, None),
     (FORGERY_MUTATIONS, "forged"),
+    (REPEAT_MUTATIONS, "repeats"),
 )
 MUTATIONS = {mutation.__name__: mutation for group, _ in _GROUPS for mutation in group}
 _NEEDS = {mutation.__name__: needs for group, needs in _GROUPS for mutation in group}

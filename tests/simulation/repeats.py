@@ -7,11 +7,13 @@ again; what another program sends with such an id has none, or was born at anoth
 A re-delivery is of one offset; that a repeat comes again is no excuse for it.
 """
 
+import math
 from collections import defaultdict
 
-from orderly.protocol.properties import ATTEMPT
+from orderly.ordering.repeats import is_marked
 from tests.simulation.truth import Broken, number_of
 
+_IN_HAND = 1.0  # seconds in which a repeat is left out that was taken before a seek
 JUDGED = True  # whether the consumer leaves repeats out
 
 
@@ -32,6 +34,7 @@ class Repeats:
         self._copies = defaultdict(dict)  # by queue and send: its offsets
         self._looked_at = defaultdict(int)  # by queue: how much of its log
         self._asked = defaultdict(list)  # by queue: where a person or a program let it go on
+        self._sought = {}  # by (process, queue): when it was to go on, and from where
         self._forgotten = set()  # queues of which records were lost
         if self._judged:
             world.truth.passed = self.passed
@@ -88,6 +91,14 @@ class Repeats:
     def asked_for(self, queue, target):
         """Somebody lets a queue go on from an offset: what is asked for is delivered."""
         self._asked[queue].append(target)
+        self._forget_seeks(queue)
+
+    def _forget_seeks(self, queue):
+        self._sought = {place: seek for place, seek in self._sought.items() if place[1] != queue}
+
+    def sought(self, process, queue, target):
+        """A member's program lets a queue go on from an offset."""
+        self._sought[process, queue] = self._world.kernel.now, target
 
     def records_lost(self, queue):
         """What is on record of a queue is lost, and which marked copies are done with."""
@@ -99,6 +110,7 @@ class Repeats:
             self._copies.pop(queue, None)
             self._looked_at.pop(queue, None)
             self._asked.pop(queue, None)
+            self._forget_seeks(queue)
 
     def check(self, member, place, what="handled"):
         """A message is handled, or parked: it is no repeat, as far as the member can know.
@@ -117,6 +129,23 @@ class Repeats:
             text = f"{member}: {offset} of {queue}, which repeats {known}"
             raise Broken(kind, text if behind is None else f"{text}, and is behind {behind}")
         self._world.note(f"nobody need know that {offset} of {queue} repeats {found}")
+
+    def check_left_out(self, process, place):
+        """A member leaves a message out: it is a repeat, and nobody asked for it.
+
+        Raises:
+            Broken: "left out".
+        """
+        queue, offset = place
+        self._happened["repeat"] += 1
+        if self._world.generations.changed:
+            return  # the member may not know that yet
+        found = self.before(queue, offset)
+        at, floor = self._sought.get((process, queue), (math.inf, 0))
+        asked = floor <= offset and self._world.kernel.now > at + _IN_HAND
+        if not found or (asked and found[-1] < floor):
+            text = f"{process.name}: {offset} of {queue}, which repeats {found}"
+            raise Broken("left out", f"{text}; it was to go on from {floor}" if found else text)
 
     def _behind(self, queue, first, offset):
         """A later message of the same key between two copies, or None."""
@@ -144,5 +173,4 @@ def _send_of(message):
 
 
 def _marked(message):
-    """By our producer: a mark that others took along names another born time."""
-    return message.properties.get(ATTEMPT, "").endswith(f"@{round(message.born_time * 1000)}")
+    return is_marked(message)

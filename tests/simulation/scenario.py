@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, replace
 
 LOCK, UNLOCK, COMMIT, QUERY, PULL, MEMBERS, SEND, SEND_BATCH = 41, 42, 15, 14, 11, 38, 310, 320
-ENDS = 202
+ENDS, FIND = 202, 12
 NO_INDEX = 1e9  # seconds
 COPIES = ("late copy", "send again")  # what comes once more, from a producer or another program
 RETRIES = 2  # of a producer that nothing is said of
@@ -141,7 +141,15 @@ class Scenario:
     @property
     def forged(self):
         """Whether somebody forges records: then a history is judged by what is handled alone."""
-        return any(fault.kind == "forge" for fault in self.faults)
+        return self._has(("forge",))
+
+    @property
+    def repeats(self):
+        """Whether copies of messages are stored, for all that is known."""
+        return bool(self.sent_again) or self.retries != RETRIES or self._has(COPIES)
+
+    def _has(self, kinds):
+        return any(fault.kind in kinds for fault in self.faults)
 
     def is_stuck(self, key):
         """Whether the key is one of those that fail for a while."""

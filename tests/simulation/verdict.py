@@ -5,8 +5,10 @@ from collections import defaultdict
 
 from orderly import ProducerConfig
 from orderly.errors import PrecedingSendFailed
+from orderly.ordering.repeats import attempt_of
 from orderly.testing.oracle import Committed, Delivered, Sent, judge
 from tests.simulation.commits import Commit
+from tests.simulation.copiers import OTHERS
 from tests.simulation.generations import is_blind
 from tests.simulation.truth import Broken, number_of
 from tests.simulation.witness import Delivery
@@ -144,9 +146,10 @@ def judge_sends(world):
     """Acknowledged sends are stored; each key's first copies are in order, without overtaking.
 
     Raises:
-        Broken: "acknowledged", "stored order" or "overtaken".
+        Broken: "acknowledged", "stored order", "overtaken" or "sent again".
     """
     logs = _logs(world)
+    _judge_attempts(message for log in logs.values() for message in log)
     first = defaultdict(dict)
     for log in logs.values():
         for message in (message for message in log if message.sharding_key is not None):
@@ -158,6 +161,19 @@ def judge_sends(world):
         for entry in producer.submitted:
             _judge_entry(world.generations, entry, logs, first)
         _judge_holds(producer.submitted, first)
+
+
+def _judge_attempts(messages):
+    """All attempts of a send have one id, born time and body, and but one of them has no mark."""
+    sends = defaultdict(list)
+    for message in messages:
+        if message.born_host != OTHERS:
+            sends[message.message_id].append(message)
+    for attempts in sends.values():
+        if len({(each.born_time, each.raw_body) for each in attempts}) > 1:
+            raise Broken("sent again", f"changed: {attempts}")
+        if sum(attempt_of(each) is None for each in attempts) > 1:
+            raise Broken("sent again", f"without a mark: {attempts}")
 
 
 def _judge_entry(generations, entry, logs, first):

@@ -528,6 +528,8 @@ class Witness:
         self._forget_dead(member, queue)
         self.commits.was_sought(queue, target, given_up=given_up)
         self._sought[member.process, queue] = self._kernel.now, target
+        if given_up:  # else it is there already, and nothing changes
+            self.repeats.sought(member.process, queue, target)
 
     def _forget_dead(self, member, queue):
         mine = {d for d in self._known_dead if d[0] is member.process and d[1][0] == queue}
@@ -621,6 +623,13 @@ class Witness:
         else:
             self._kernel.fail(Broken("false alarm", f"{event}: {fields}"))
 
+    @_surely
+    def left_out(self, fields):
+        """A member leaves a repeat out, as it tells."""
+        queue = MessageQueue(fields["topic"], fields["broker"], fields["queue_id"])
+        place = queue, fields["offset"]
+        self._checked(self.repeats.check_left_out, self._kernel.current.process, place)
+
     def told_of_stops(self):
         """Whether members still say of each queue that is left that they cannot take it."""
         since = self._kernel.now - _STILL
@@ -661,6 +670,8 @@ class Witness:
                 self._kernel.fail(Broken("kept and repeated", text))
         sought, _ = self._sought.get((member.process, home), (-math.inf, 0))
         finishes = call.began <= sought  # its batch, which it was given before the program's seek
+        if finishes and offset in self._truth.skipped[home]:  # the others do not wait for it
+            self.ledger.parked.unheard.add(place)
         excused = finishes or self._grants.excuses(member.process, queue)
         lane, now = self.lane(message, home), self._kernel.now
         delivery = Delivery(message.sharding_key, lane, place, excused, member.process, now)

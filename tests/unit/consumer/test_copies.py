@@ -2,10 +2,11 @@
 
 import pytest
 
-from orderly.client.broker import PullResult, PullStatus
+from orderly.client.broker import PullQuery, PullResult, PullStatus
 from orderly.consumer.copies import TAIL, copies_before
 from orderly.errors import BrokerBusy, BrokerError, ReplyTooLarge, RequestTimeout
 from orderly.ordering.broker_calls import OffsetReset
+from orderly.protocol.heartbeat import Subscription
 from tests.support.messages import QUEUE
 from tests.unit.ordering.test_repeats import send
 
@@ -20,7 +21,7 @@ class Broker:
         self.indexed = log if indexed is None else indexed
         self.asked, self.pulled = [], []
 
-    def with_id(self, queue, message_id, *, since, until):
+    def with_id(self, query, message_id, *, since, until):
         self.asked.append((message_id, since, until))
         if self.error is not None:
             raise self.error
@@ -38,8 +39,9 @@ class Broker:
         return PullResult(status, found, end, 0, 99, 0)
 
 
-def look(broker, *marked):
-    return copies_before(broker, "group", QUEUE, marked)
+def look(broker, *marked, floor=0):
+    query = PullQuery("group", QUEUE, marked[0].queue_offset, 32, Subscription("orders", "red"))
+    return copies_before(broker, query, marked, floor)
 
 
 LOG = [send(0), send(1, number=1), send(2, attempt=2), send(3, number=4, attempt=2)]
@@ -48,7 +50,24 @@ LOG = [send(0), send(1, number=1), send(2, attempt=2), send(3, number=4, attempt
 def test_the_index_knows():
     broker = Broker(LOG)
     assert look(broker, LOG[2], LOG[3]) == {2: 0, 3: None}
-    assert broker.pulled == []
+    assert broker.pulled == [0], "whether it is there"
+
+
+def test_the_index_may_know_a_message_of_a_former_topic_of_this_name():
+    """A broker keeps the index of what is deleted until it deletes the file."""
+    former = send(0)
+    broker = Broker([send(0, number=5), *LOG[1:]], indexed=[former, *LOG[1:]])
+    assert look(broker, LOG[2]) == {2: None}
+    later = send(4, attempt=3)
+    broker = Broker([send(0, number=5), *LOG[1:], later], indexed=[former, *LOG[1:], later])
+    assert look(broker, later) == {4: 2}
+
+
+def test_a_copy_below_what_somebody_asked_for_does_not_count():
+    log = [send(0), send(1), send(2), send(3, attempt=2)]
+    for indexed in (log, []):
+        assert look(Broker(log, indexed=indexed), log[3], floor=1) == {3: 1}
+        assert look(Broker(log, indexed=indexed), log[3], floor=3) == {3: None}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +84,7 @@ def test_where_the_index_does_not_know_the_message_itself_the_tail_is_read(troub
 def test_an_index_that_is_late_may_know_the_first():
     broker = Broker(LOG, indexed=LOG[:2])
     assert look(broker, LOG[2]) == {2: 0}
-    assert broker.pulled == []
+    assert broker.pulled == [0]
 
 
 @pytest.mark.parametrize("error", [RequestTimeout("late"), BrokerBusy("busy")], ids=repr)

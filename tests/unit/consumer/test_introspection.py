@@ -11,7 +11,7 @@ from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer import introspection
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds, held_queues, troubled
 from orderly.consumer.session import Outlook
-from orderly.ordering import owned_queue
+from orderly.ordering import pull_window
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint
 from orderly.ordering.owned_queue import Drop, Lease
@@ -216,7 +216,7 @@ def test_a_key_that_is_not_given_up_says_why(hold, session, insight):
 
 
 def test_a_queue_full_of_keys_that_wait_is_not_ready(hold, session, monkeypatch):
-    monkeypatch.setattr(owned_queue, "MAX_KEYS", 2)
+    monkeypatch.setattr(pull_window, "MAX_KEYS", 2)
     held = hold(by_key=True, max_runs=9)
     owned = held.owned
     owned.pull_gate(now())

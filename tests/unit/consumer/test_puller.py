@@ -701,7 +701,7 @@ def copies(monkeypatch):
     """What looks for first copies: answers, or raises, what the test says."""
     found = SimpleNamespace(answers=[], asked=[])
 
-    def look(brokers, group, queue, marked):
+    def look(brokers, query, marked, floor):
         found.asked.append([m.queue_offset for m in marked])
         answer = found.answers.pop(0)
         if isinstance(answer, Exception):

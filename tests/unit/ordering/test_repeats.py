@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.ordering.owned_queue import Drop, Lease, OwnedQueue
-from orderly.ordering.repeats import LATE, MOST, Repeats, first_copies, is_marked, sent_again
+from orderly.ordering.repeats import LATE, MOST, Repeats, copies_of, is_marked, sent_again
 from orderly.ordering.results import Disposition
 from orderly.protocol.properties import ATTEMPT, mark
 from tests.support.messages import QUEUE, message
@@ -15,7 +15,7 @@ NONE = {}
 
 
 def send(offset, number=0, attempt=1, *, key="a", body=b"7", born=1.0, stored=2.0):
-    marks = {ATTEMPT: mark(attempt, round(born * 1000))} if attempt > 1 else {}
+    marks = {ATTEMPT: mark(attempt, int(born * 1000))} if attempt > 1 else {}
     made = message(offset, key)
     return made.changed(
         message_id=f"id-{number}",
@@ -29,7 +29,9 @@ def send(offset, number=0, attempt=1, *, key="a", body=b"7", born=1.0, stored=2.
 def looked_up(messages, log):
     """What the shell finds out about the marked ones."""
     marked = [m for m in messages if is_marked(m)]
-    return dict.fromkeys(m.queue_offset for m in marked) | first_copies(marked, log)
+    return dict.fromkeys(m.queue_offset for m in marked) | {
+        offset: places[0] for offset, places in copies_of(marked, log).items()
+    }
 
 
 # --- what is a copy -------------------------------------------------------------------------------
@@ -44,8 +46,8 @@ def test_a_copy_has_the_same_id_born_time_and_body_and_stands_before():
         send(5, attempt=2),
         send(6),
     ]
-    assert first_copies([marked], others) == {}
-    assert first_copies([marked], [*others, send(4), send(2), send(3)]) == {5: 2}
+    assert copies_of([marked], others) == {}
+    assert copies_of([marked], [*others, send(4), send(2), send(3)]) == {5: [2, 3, 4]}
 
 
 # --- the book -------------------------------------------------------------------------------------
@@ -170,6 +172,14 @@ def stored(attempts):
         before.append(attempt)
         log.append(send(len(log), number, attempt, key=f"k{number % 2}"))
     return log
+
+
+def test_nothing_of_a_former_topic_is_known():
+    queue = owned(by_key=False, repeats=Repeats(floor=5))
+    feed(queue, [send(0, attempt=2)], [])
+    queue.finish(queue.take(1, 0.0), Disposition.COMMIT, 0.0)
+    queue.drop(Drop.RECREATED)
+    assert (queue.sent_again, queue.floor) == ((), 0)
 
 
 attempts = st.tuples(st.integers(0, 5), st.integers(1, 3))

@@ -21,6 +21,7 @@ from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol import stored_message
 from orderly.protocol.compression import Compression, compress_zlib
 from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, milliseconds_of, moment_of
+from orderly.protocol.properties import ATTEMPT
 from orderly.protocol.send import encode_batch
 from orderly.protocol.stored_message import (
     MAGIC_V1,
@@ -229,7 +230,7 @@ def test_a_forged_batch_is_one_message_that_cannot_be_read(batch, following, why
     if last:
         del sent[2]
     data = b"".join(map(encode_stored_message, sent))
-    messages, left_at = decode_pull(data, "broker-a", end=following + (not last))
+    messages, left_at, _ = decode_pull(data, "broker-a", end=following + (not last))
     assert (messages[:1], messages[2:], left_at) == (sent[:1], sent[2:], None)
     found = messages[1]
     assert isinstance(found, UndecodableMessage)
@@ -387,9 +388,9 @@ def numbered(count, **fields):
 def test_many_small_bombs_are_read_in_several_pulls(body):
     """None is taken for one that cannot be read because others took the room."""
     data = numbered(5, body=body, sys_flag=ZLIB)
-    messages, left_at = decode_pull(b"".join(data), "b", max_body=1000)
+    messages, left_at, _ = decode_pull(b"".join(data), "b", max_body=1000)
     assert (len(messages), left_at) == (4, 4)
-    (last,), left_at = decode_pull(data[4], "b", max_body=1000)
+    (last,), left_at, _ = decode_pull(data[4], "b", max_body=1000)
     assert left_at is None
     assert type(last) is type(messages[0])
     with pytest.raises(ProtocolError, match="more than"):
@@ -399,7 +400,7 @@ def test_many_small_bombs_are_read_in_several_pulls(body):
 def test_as_much_is_unpacked_as_there_is_room_for():
     data = b"".join(numbered(5, body=compress_zlib(bytes(1000)), sys_flag=ZLIB))
     for room, count in ((5000, 5), (4999, 4), (2000, 2), (1001, 1), (0, 1)):
-        messages, left_at = decode_pull(data, "b", room=room)
+        messages, left_at, _ = decode_pull(data, "b", room=room)
         assert [len(message.body) for message in messages] == [1000] * count, room
         assert left_at == (count if count < 5 else None)
 
@@ -408,14 +409,14 @@ def test_what_is_not_packed_is_read_without_room():
     """It is in memory already, with the reply."""
     packed = received(queue_offset=9, body=compress_zlib(bytes(1000)), sys_flag=ZLIB)
     data = b"".join([*numbered(3), *map(encode_stored_message, (packed, packed))])
-    messages, left_at = decode_pull(data, "b", room=0)
+    messages, left_at, _ = decode_pull(data, "b", room=0)
     assert ([m.queue_offset for m in messages], left_at) == ([0, 1, 2, 9], 9)
 
 
 def test_what_is_unpacked_never_takes_more_than_the_room_and_one_body():
     data = b"".join(numbered(32, body=compress_zlib(bytes(4 << 20)), sys_flag=ZLIB))
     tracemalloc.start()
-    messages, left_at = decode_pull(data, "b", room=10 << 20)
+    messages, left_at, _ = decode_pull(data, "b", room=10 << 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (len(messages), left_at) == (2, 2)
@@ -481,7 +482,7 @@ def test_a_changed_message_counts_as_before():
 def test_more_messages_than_a_pull_can_hold_are_left_for_the_next(monkeypatch):
     monkeypatch.setattr(stored_message, "MAX_MESSAGES", 3)
     assert decode_pull(b"".join(numbered(3)), "b")[1] is None
-    messages, left_at = decode_pull(b"".join(numbered(5)), "b")
+    messages, left_at, _ = decode_pull(b"".join(numbered(5)), "b")
     assert ([m.queue_offset for m in messages], left_at) == ([0, 1, 2], 3)
     with pytest.raises(ProtocolError, match="more than 3"):
         decode_messages(b"".join(numbered(4)), "b")
@@ -490,7 +491,7 @@ def test_more_messages_than_a_pull_can_hold_are_left_for_the_next(monkeypatch):
 def test_batches_that_are_too_many_together_are_left_for_the_next_pull():
     body = encode_batch([(b"", "", 0)]) * 40_000
     batches = [batch_of(body, 40_000, queue_offset=at) for at in (0, 40_000)]
-    messages, left_at = decode_pull(b"".join(map(encode_stored_message, batches)), "b")
+    messages, left_at, _ = decode_pull(b"".join(map(encode_stored_message, batches)), "b")
     assert (len(messages), left_at) == (40_000, 40_000)
 
 
@@ -525,3 +526,16 @@ def test_both_families_are_written_with_their_port():
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(ProtocolError):
         host_from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("properties", "marked"),
+    [
+        ({}, False),
+        ({"from": "ann@example.com", "why": "ORDERLY_ATTEMPT"}, False),
+        ({ATTEMPT: "2@1764331200000"}, True),
+    ],
+)
+def test_a_pull_says_whether_some_may_be_marked(properties, marked):
+    stored = [received(queue_offset=1), received(queue_offset=2, properties=properties)]
+    assert decode_pull(b"".join(map(encode_stored_message, stored)), "b")[2] is marked

@@ -11,9 +11,8 @@ from orderly.client import Client
 from orderly.errors import ConnectFailed, SendFailed
 from orderly.model import MessageQueue
 from orderly.ordering.outbox import SendVerdict
+from orderly.ordering.repeats import which_attempt
 from orderly.protocol.codes import RequestCode, ResponseCode
-from orderly.protocol.moments import milliseconds_of
-from orderly.protocol.properties import attempt_of
 from orderly.protocol.send import encode_batch
 from orderly.spark import sending as module
 from orderly.spark.encoding import Piece
@@ -109,9 +108,9 @@ def test_copies_of_a_row_are_marked_and_have_one_id_one_born_time_and_one_body(
     again = [found for found in copies.values() if len(found) > 1]
     assert again
     for found in copies.values():
-        ((born, _),) = {(message.born_time, message.body) for message in found}
-        attempts = [attempt_of(message.properties, milliseconds_of(born)) for message in found]
-        assert attempts == list(range(1, len(found) + 1))
+        marks = [which_attempt(message) for message in found]
+        assert marks == [*range(1, len(found) + 1)]
+        assert len({(message.born_time, message.body) for message in found}) == 1
 
 
 def test_a_request_that_is_sent_again_is_no_larger_than_the_limit(sender, orderly_fake, topic):
