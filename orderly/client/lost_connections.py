@@ -78,13 +78,11 @@ class LostConnections:
         return True
 
     def _wait(self, address: str, timeout: float) -> None:
-        lost = self._unread.get(address)
-        if lost is None:
-            return
-        self._introduce(address, timeout)
-        time.sleep(_SETTLE if self._end_is_seen(address) and lost[0] else _BLIND)
-        if self._unread.get(address) is lost:
-            del self._unread[address]
+        while (lost := self._unread.get(address)) is not None:  # another one, while it waited
+            self._introduce(address, timeout)
+            time.sleep(_SETTLE if self._end_is_seen(address) and lost[0] else _BLIND)
+            if self._unread.get(address) is lost:
+                del self._unread[address]
 
     def _introduce(self, address: str, timeout: float) -> None:
         """Have the broker list the connection that there is now; whatever it answers, it reads."""
