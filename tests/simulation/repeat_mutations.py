@@ -69,6 +69,24 @@ def believe_an_index_that_is_late(set_):
     set_(copies, "_read", one)
 
 
+def believe_an_index_of_a_former_topic(set_):
+    """What the index finds at an offset is there, also if the topic was made anew since."""
+    in_index, read = copies._in_index, copies._read
+    found = {}
+
+    def remember(brokers, query, message, seen):
+        for copy in in_index(brokers, query, message, seen):
+            found[copy.queue, copy.queue_offset] = copy
+            yield copy
+
+    def believe(brokers, everything, start, end):
+        known = found.get((everything.queue, start)) if end == start + 1 else None
+        return iter((known,)) if known else read(brokers, everything, start, end)
+
+    set_(copies, "_in_index", remember)
+    set_(copies, "_read", believe)
+
+
 def take_silence_for_no_copy(set_):
     """If nobody answers where copies are, there are none."""
     before = copies.copies_before
@@ -169,6 +187,7 @@ REPEAT_MUTATIONS = (
     never_look_for_copies,
     look_at_what_is_marked_only,
     believe_an_index_that_is_late,
+    believe_an_index_of_a_former_topic,
     take_silence_for_no_copy,
     count_copies_below_what_was_asked_for,
     take_the_first_copy_of_all,
