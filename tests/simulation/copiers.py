@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from zlib import crc32
 
-from orderly.ordering.repeats import attempt_of
+from orderly.ordering.repeats import is_marked
 from orderly.protocol.moments import milliseconds_of
 from orderly.protocol.properties import ATTEMPT, mark
 from orderly.testing.fake.store import NewMessage
@@ -69,7 +69,7 @@ class Copier:
         return any(
             each.message_id == message.message_id
             and each.born_host != OTHERS
-            and attempt_of(each) is None
+            and not is_marked(each)
             for log in (*present, *self._world.generations.past.values(), *self._lost.values())
             for each in log
         )

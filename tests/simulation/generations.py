@@ -13,9 +13,11 @@ nothing, but for what it remembers of a queue that it owned before.
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass
 
 from orderly import MessageQueue
+from orderly.protocol.properties import UNIQ_KEY
 from tests.simulation.truth import TOPIC
 
 _BLIND = f"{TOPIC}~blind"
@@ -65,6 +67,7 @@ class Generations:
         self._knowing = set()  # (process, queue) of owners that know the present generation
         self._stale = set()
         self._recorded = set()  # queues with state records of a former generation
+        self._entries = defaultdict(list)  # by broker: of deleted queues
         self.past = {}
         self.ended_at = -math.inf
 
@@ -89,10 +92,16 @@ class Generations:
                 self._recorded.add(queue)
             self._note_beliefs(queue)
             self.past[past] = self._truth.messages(queue)
+            self._entries[queue.broker_name] += self._truth.log(queue).having(b"")
         self._truth.archive(former, self.past)
         witness.archive(former)
         for name, state in self._world.cluster.brokers.items():
             self._began[name].append(state.store._end)
+
+    def indexed(self, broker, message_id):
+        """What a broker's index still finds of deleted queues."""
+        text = f"{UNIQ_KEY}\x01{message_id}\x02".encode()
+        return [entry for entry in self._entries[broker] if text in entry.data]
 
     def _note_beliefs(self, queue):
         end = self._truth.log(queue).max_offset

@@ -107,10 +107,10 @@ def skip_the_first_of_a_pull(set_):
     """A pull's first message is lost."""
     pulled = OwnedQueue.pulled
 
-    def careless(self, messages, next_offset, end=None, keys=None):
+    def careless(self, messages, next_offset, end=None, keys=None, **more):
         if len(messages) > 1:
             messages, keys = messages[1:], keys and keys[1:]
-        return pulled(self, messages, next_offset, end, keys)
+        return pulled(self, messages, next_offset, end, keys, **more)
 
     set_(OwnedQueue, "pulled", careless)
 
@@ -164,9 +164,9 @@ def leave_a_filtered_tail_unfinished(set_):
     """Messages passed over by the filter count as done only when a later one is handled."""
     pulled = OwnedQueue.pulled
 
-    def careless(self, messages, next_offset, end=None, keys=None):
+    def careless(self, messages, next_offset, end=None, keys=None, **more):
         before = self.offset
-        run = pulled(self, messages, next_offset, end, keys)
+        run = pulled(self, messages, next_offset, end, keys, **more)
         if not messages:
             self.offset = before
         return run

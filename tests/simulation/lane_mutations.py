@@ -163,12 +163,12 @@ def mix_up_the_keys(set_):
     """When messages that former owners finished are left out, the rest get the wrong keys."""
     pulled = OwnedQueue.pulled
 
-    def careless(self, messages, next_offset, end=None, keys=None):
+    def careless(self, messages, next_offset, end=None, keys=None, **more):
         known = self.messages
         if keys is not None:
             self.messages = _WithKeys(known, keys)
         try:
-            return pulled(self, messages, next_offset, end, keys)
+            return pulled(self, messages, next_offset, end, keys, **more)
         finally:
             self.messages = known
 

@@ -59,8 +59,8 @@ def leave_parked_keys_off_the_record(set_):
     """Parked messages count as done, and no record lists the parked keys."""
     progress = offsets.CommitProgress
 
-    def forgetful(offset, finished, moved, kept, crashes):
-        return progress(offset, finished, moved, ParkingState((), kept.commands), crashes)
+    def forgetful(offset, finished, moved, kept, *more):
+        return progress(offset, finished, moved, ParkingState((), kept.commands), *more)
 
     set_(offsets, "CommitProgress", forgetful)
 

@@ -131,6 +131,12 @@ PATHS = (
     # What others write.
     Path("forged records", _happened("forged"), "believe_any_seal"),
     # What becomes of messages.
+    Path("a repeated send", _happened("repeat"), "hand_repeats_out_in_a_batch"),
+    Path(
+        "a message that others send again",
+        _happened("sent again by others"),
+        "take_a_marked_id_for_a_copy",
+    ),
     Path("a dead letter", _happened("dead letter"), "bury_without_a_grave"),
     Path("a parked key", _happened("parked"), "handle_what_is_behind"),
     Path("a key added by hand", _happened("added"), "never_add"),

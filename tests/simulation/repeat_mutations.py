@@ -9,7 +9,7 @@ from orderly.consumer.rebalancer import Taker
 from orderly.errors import OrderlyError
 from orderly.ordering import repeats
 from orderly.ordering.outbox import OutboxBatch
-from orderly.ordering.owned_queue import OwnedQueue
+from orderly.ordering.owned_queue import Drop, OwnedQueue
 from orderly.ordering.repeats import Repeats, SentAgain
 from orderly.ordering.results import Disposition
 from orderly.producer import sender
@@ -61,16 +61,39 @@ def look_at_what_is_marked_only(set_):
 
 def believe_an_index_that_is_late(set_):
     """What a broker's index does not know is not there."""
-    set_(copies, "_tail", lambda brokers, group, queue, marked: iter(()))
+    read = copies._read
+
+    def one(brokers, everything, start, end):
+        return read(brokers, everything, start, end) if end == start + 1 else iter(())
+
+    set_(copies, "_read", one)
+
+
+def believe_an_index_of_a_former_topic(set_):
+    """What the index finds at an offset is there, also if the topic was made anew since."""
+    in_index, read = copies._in_index, copies._read
+    found = {}
+
+    def remember(brokers, query, message, seen):
+        for copy in in_index(brokers, query, message, seen):
+            found[copy.queue, copy.queue_offset] = copy
+            yield copy
+
+    def believe(brokers, everything, start, end):
+        known = found.get((everything.queue, start)) if end == start + 1 else None
+        return iter((known,)) if known else read(brokers, everything, start, end)
+
+    set_(copies, "_in_index", remember)
+    set_(copies, "_read", believe)
 
 
 def take_silence_for_no_copy(set_):
     """If nobody answers where copies are, there are none."""
     before = copies.copies_before
 
-    def found(brokers, group, queue, marked, floor):
+    def found(brokers, query, marked, floor):
         try:
-            return before(brokers, group, queue, marked, floor)
+            return before(brokers, query, marked, floor)
         except OrderlyError:
             return dict.fromkeys(message.queue_offset for message in marked)
 
@@ -86,8 +109,8 @@ def take_the_first_copy_of_all(set_):
     """One below what was asked for hides the next one, which counts."""
     before = copies.copies_before
 
-    def found(brokers, group, queue, marked, floor):
-        return before(brokers, group, queue, marked, 0)
+    def found(brokers, query, marked, floor):
+        return before(brokers, query, marked, 0)
 
     set_(puller, "copies_before", found)
 
@@ -112,12 +135,12 @@ def enter_copies_that_are_not_finished(set_):
 def keep_the_book_of_a_former_topic(set_):
     """Marked messages of a topic that was deleted count when it is there again."""
 
-    def with_all(self, queue, inherited):
-        known = self._session.known.get(queue)
-        book = [*map(SentAgain._make, inherited.sent_again), *(known.book if known else ())]
-        return Repeats(inherited.floor, book)
+    def of_all(self):
+        book = self.repeats.book if self.dropped is Drop.RECREATED else ()
+        return book or sent_again.fget(self)
 
-    set_(Taker, "_repeats", with_all)
+    sent_again = OwnedQueue.sent_again
+    set_(OwnedQueue, "sent_again", property(of_all))
 
 
 def leave_marks_out_of_a_new_record(set_):
@@ -164,6 +187,7 @@ REPEAT_MUTATIONS = (
     never_look_for_copies,
     look_at_what_is_marked_only,
     believe_an_index_that_is_late,
+    believe_an_index_of_a_former_topic,
     take_silence_for_no_copy,
     count_copies_below_what_was_asked_for,
     take_the_first_copy_of_all,

@@ -49,7 +49,7 @@ class Repeats:
         self._looked_at[queue] = max(self._looked_at[queue], offset + 1)
         message = truth.message(queue, offset)
         found = (each for each in copies[_send_of(message)] if each < offset)
-        return [p for p in found if _marked(message) or _marked(truth.message(queue, p))]
+        return [p for p in found if is_marked(message) or is_marked(truth.message(queue, p))]
 
     def passed(self, queue, offset):
         """Whether a message need not be handled: what it repeats is done with, or is parked."""
@@ -70,7 +70,7 @@ class Repeats:
         found, truth = self.before(queue, offset), self._truth
         floors = [truth.start[queue], *(each for each in self._asked[queue] if each <= offset)]
         found = [each for each in found if each >= max(floors)]
-        if not found or _marked(truth.message(queue, offset)):
+        if not found or is_marked(truth.message(queue, offset)):
             return found
         if self._by_key:
             return [] if queue in self._forgotten else found
@@ -167,7 +167,7 @@ def _repeats(messages):
     seen, found = defaultdict(list), set()
     for message in messages:
         copies = seen[_send_of(message)]
-        if copies and (_marked(message) or any(map(_marked, copies))):
+        if copies and (is_marked(message) or any(map(is_marked, copies))):
             found.add(message.queue_offset)
         copies.append(message)
     return found
@@ -175,7 +175,3 @@ def _repeats(messages):
 
 def _send_of(message):
     return message.message_id, message.born_time, message.raw_body
-
-
-def _marked(message):
-    return is_marked(message)

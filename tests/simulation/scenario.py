@@ -41,9 +41,9 @@ class Fault:
         code: the request it is about; of an offset reset: where to, in percent (one
             while no member runs, too); of an operator's command: ONCE, TWICE or UNKNOWN (an add is
             about a key that waits, or any); of deleted records: flags, as MADE_BY_HAND; of lost
-            ones: how many; of a slow network: milliseconds at most; of forged records: which of
-            FORGERIES; of a topic that grows: WRITTEN, or only to be read. A kill at SEND is one at
-            a record or a parked message.
+            ones, also in a power cut: how many at most; of a slow network: milliseconds at most; of
+            forged records: which of FORGERIES; of a topic that grows: WRITTEN, or only to be read.
+            A kill at SEND is one at a record or a parked message.
     """
 
     at: float

@@ -147,8 +147,8 @@ def drop_the_inheritance_too_early(set_):
     """What was inherited is forgotten with the first pull."""
     pulled = OwnedQueue.pulled
 
-    def careless(self, *args):
-        run = pulled(self, *args)
+    def careless(self, *args, **more):
+        run = pulled(self, *args, **more)
         self._finished = ()
         return run
 

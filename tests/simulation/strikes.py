@@ -188,7 +188,6 @@ class Strikes:
         rng = self._unread
         if rng.random() < _LOST:
             return None
-        self._world.happened["left unread"] += 1
         return rng.choice([0.0, rng.uniform(0, 0.05), rng.uniform(0, 1), rng.uniform(0, 8)])
 
     # --- brokers -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from orderly import ProducerConfig
 from orderly.errors import PrecedingSendFailed
-from orderly.ordering.repeats import attempt_of
+from orderly.ordering.repeats import is_marked
 from orderly.testing.oracle import Committed, Delivered, Sent, judge
 from tests.simulation.commits import Commit
 from tests.simulation.copiers import OTHERS
@@ -177,7 +177,7 @@ def _judge_attempts(messages):
     for attempts in sends.values():
         if len({(each.born_time, each.raw_body) for each in attempts}) > 1:
             raise Broken("sent again", f"changed: {attempts}")
-        if sum(attempt_of(each) is None for each in attempts) > 1:
+        if sum(not is_marked(each) for each in attempts) > 1:
             raise Broken("sent again", f"without a mark: {attempts}")
 
 

@@ -135,7 +135,7 @@ class World:
         for name, broker in self.cluster.brokers.items():
             put = partial(second_attempts, stores[name], scenario)
             broker.store.put = partial(_put, put, scenario.seed)
-            broker.store.with_id = partial(self._indexed, broker.store.with_id)
+            broker.store.with_id = partial(self._indexed, broker.store.with_id, name)
         servers = {address: name for name, address in addresses.items()} | {NAMESRV: NAME_SERVER}
         self.network = Network(self.kernel, self.cluster, servers)
         self.happened = Counter()  # events, as `paths` counts them
@@ -199,10 +199,11 @@ class World:
         truth = self.truth
         self.ends_at_join = {queue: truth.log(queue).max_offset for queue in truth.queues()}
 
-    def _indexed(self, find, topic, message_id):
-        """What a broker has in its index by now, of a message id."""
+    def _indexed(self, find, broker, topic, message_id):
+        """What a broker has in its index by now, of a message id; also of a former topic."""
         until = int((EPOCH + self.kernel.now - self.scenario.index) * 1000)
-        return [entry for entry in find(topic, message_id) if entry.store_ms <= until]
+        former = self.generations.indexed(broker, message_id) if topic == TOPIC else []
+        return [each for each in former + find(topic, message_id) if each.store_ms <= until]
 
     def add_producer(self):
         """One more producer begins, with keys of its own."""
