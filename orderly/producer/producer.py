@@ -260,7 +260,7 @@ class OrderlyProducer:
     out as a batch. A failed attempt is repeated, to the same queue. When a message fails for good,
     later messages of its key fail with PrecedingSendFailed until you call `resume` or
     `ProducerConfig.hold_failed_key` seconds pass; other keys go on. A message whose attempt timed
-    out can be stored twice, but never behind a later one of its key.
+    out can be stored twice; such a copy is marked, and consumers skip it.
 
     Messages without a sharding key (and without `arg`) are spread over the queues and have no
     order, unless the selector is `single_queue` or one of your own.
