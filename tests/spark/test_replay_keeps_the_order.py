@@ -6,12 +6,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import expr, lit
 
 from orderly.errors import ConfigError
 from orderly.message import Message
 from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
+from orderly.protocol.properties import ATTEMPT
 from orderly.spark.jobs.replay import run as job
 from orderly.spark.jobs.replay.run import ReplaySettings, run
 from orderly.spark.jobs.replay.selection import (
@@ -129,6 +130,24 @@ def test_a_replay_that_broke_off_goes_on_where_it_was(
     assert one.properties[ID].startswith(f"{archived.topic}/broker-a/")
     with pytest.raises(ConfigError, match="finished output"):
         run(spark, settings)
+
+
+def test_what_is_sent_is_new(archived, orderly_topic, client, spark, tmp_path):
+    """It has an id of its own, and no mark of a repeated send."""
+    marked, target = str(tmp_path / "marked"), orderly_topic(queues=1)
+    rows = spark.read.parquet(archived.table)
+    mark = f"map('{ATTEMPT}', concat('2@', unix_millis(born_ts)))"
+    rows.withColumn("properties", expr(f"map_concat(properties, {mark})")).write.parquet(marked)
+    settings = replace(archived, table=marked, topic=target, send=True)
+    keys = ReplaySelection(keys=("key-1",))
+    found = run(spark, replace(settings, selection=keys, directory=str(tmp_path / "replay")))
+    await_visible(client)
+    sent = pulled(client, target)
+    assert len(sent) == found.sent > 0
+    former = {message.message_id for message in pulled(client, archived.topic)}
+    assert former.isdisjoint(message.message_id for message in sent)
+    assert not any(ATTEMPT in message.properties for message in sent)
+    assert {message.properties["n"] for message in sent} == {f"{n}" for n in range(1, 200, KEYS)}
 
 
 def half_of(write, ends=None):
