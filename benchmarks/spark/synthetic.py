@@ -133,4 +133,6 @@ _COLUMNS = {
     "born_ts": Maker.times,
     "store_ts": Maker.times,
     "body": lambda maker, offsets: pa.repeat(b"x" * 64, len(offsets)),
+    "attempt": lambda maker, offsets: pa.nulls(len(offsets), pa.int32()),
+    "body_sum": lambda maker, offsets: pa.array(offsets),
 }

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from orderly.client.calls import ONLY_SUCCESS, Calls, failure
 from orderly.client.connection import Attend
+from orderly.client.lost_connections import LostConnections
 from orderly.client.routes import Routes, address_in
 from orderly.errors import (
     BrokerError,
@@ -257,10 +258,11 @@ class BrokerCalls:
     suspect has it fetched again in the background.
     """
 
-    def __init__(self, calls: Calls, routes: Routes, client_id: str) -> None:
+    def __init__(self, calls: Calls, routes: Routes, client_id: str, lost: LostConnections) -> None:
         self._calls = calls
         self._routes = routes
         self._client_id = client_id
+        self._lost = lost
         self._silent: set[str] = set()  # brokers that did not answer who the members are
 
     # --- locks ---------------------------------------------------------------------------------
@@ -572,6 +574,7 @@ class BrokerCalls:
         """Send messages to a queue's master and return.
 
         The broker reorders sends of one connection that overlap: have one in flight per queue.
+        After the loss of a connection the first waits for what was written to it to be read.
 
         Args:
             queue: where to.
@@ -583,8 +586,8 @@ class BrokerCalls:
             attended: the caller waits, and calls what is returned; see `Connection.submit`.
 
         Returns:
-            What reads the reply on the calling thread. None if it would have had to connect or to
-            ask a name server, and must not.
+            What reads the reply on the calling thread. None if it would have had to connect, to
+            wait, or to ask a name server, and must not.
 
         Raises:
             OrderlyError: nothing was sent and nothing is stored; `on_result` is not called.
@@ -597,6 +600,7 @@ class BrokerCalls:
             timeout=timeout,
             may_connect=may_connect,
             attended=attended,
+            in_order=True,
         )
 
     def send_now(self, queue: MessageQueue, command: RemotingCommand) -> Stored:
@@ -662,11 +666,13 @@ class BrokerCalls:
         timeout: float,
         may_connect: bool,
         attended: bool = False,
+        in_order: bool = False,
         replica: int | None = None,
     ) -> Attend | None:
         """Send to the broker of `queue` and return; arguments and errors as `Calls.submit`.
 
         If it may not connect, it does not fetch a route either, and returns None without one.
+        `in_order`: behind all that was written to connections that were lost.
         """
         topic = queue.topic
 
@@ -686,8 +692,11 @@ class BrokerCalls:
             route = self._routes.get(topic) if may_connect else self._routes.cached(topic)
             if route is None:
                 return None
+            address = address_in(route, queue.broker_name, replica=replica)
+            if in_order and not self._lost.are_read(address, timeout if may_connect else None):
+                return None
             return self._calls.submit(
-                address_in(route, queue.broker_name, replica=replica),
+                address,
                 command,
                 understood,
                 heard,

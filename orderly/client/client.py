@@ -15,6 +15,7 @@ from orderly.client.background import Schedule
 from orderly.client.calls import Calls
 from orderly.client.connection import Connection
 from orderly.client.heartbeat import Heartbeats
+from orderly.client.lost_connections import LostConnections
 from orderly.client.peer_requests import PeerRequests
 from orderly.client.pool import Connections
 from orderly.client.routes import NameServers, Routes
@@ -82,6 +83,7 @@ class Client:
         )
         interval = self.config.heartbeat_interval
         self.heartbeat = Heartbeats(self._calls, self.routes, self.client_id, interval)
+        self._lost = LostConnections(self._calls, self.client_id, self.heartbeat.producers)
         self._peer_requests = PeerRequests(
             self.heartbeat.answers_of, self._members_changed, redact=self.config.redacts
         )
@@ -98,7 +100,7 @@ class Client:
         """Requests to brokers about queues."""
         from orderly.client.broker import BrokerCalls  # noqa: PLC0415
 
-        return BrokerCalls(self._calls, self.routes, self.client_id)
+        return BrokerCalls(self._calls, self.routes, self.client_id, self._lost)
 
     @cached_property
     def admin(self) -> Admin:
@@ -194,6 +196,8 @@ class Client:
         self.heartbeat.connected(connection)
 
     def _on_loss(self, connection: Connection) -> None:
+        if connection.address in self.routes.broker_addresses():
+            self._lost.note(connection)
         self.heartbeat.disconnected(connection)
 
 

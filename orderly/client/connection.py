@@ -466,6 +466,9 @@ def is_of_system(error: BaseException) -> bool:
 # waits too long for it, answers under a number of its own, counted from 0 on
 # (DefaultMessagingProcessor.request): that must not pass for the answer to another request.
 _ID_MASK = 0x7FFFFFFF
+# struct linger: what a peer that was given up has not taken by now is never sent, and it learns of
+# the end at once. What it would read later could be stored behind what is sent again meanwhile.
+_ABORT = struct.pack("@ii", 1, 0)
 _SILENCE = 10.0  # seconds without a byte while requests time out: it is dead, if still open
 _WRITE_TIMEOUT = 10.0  # seconds a peer can take no byte before the connection is given up
 _DROP_TIME = 30.0  # seconds a frame that is too large may take to arrive
@@ -545,6 +548,11 @@ class Connection:
     def alive(self) -> bool:
         """Whether the connection was open when last looked at."""
         return self._cause is None
+
+    @property
+    def heard(self) -> bool:
+        """Whether the peer ever sent a byte."""
+        return self._heard
 
     def call(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
         """Send a request and wait for its reply, with any response code.
@@ -725,6 +733,8 @@ class Connection:
                 return
             self._cause = cause if self._heard else said_nothing(cause, encrypted=self._encrypted)
         with contextlib.suppress(OSError):  # it may be gone already; then the reader wakes anyway
+            if not isinstance(cause, LifecycleError):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
             self._socket.shutdown(socket.SHUT_RDWR)
         self._turns.call()
 

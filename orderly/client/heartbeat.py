@@ -143,6 +143,11 @@ class Heartbeats:
                 )
             self._producers.add(group)
 
+    def producers(self) -> tuple[str, ...]:
+        """The producer groups of this client."""
+        with self._lock:
+            return tuple(sorted(self._producers))
+
     def unregister_consumer(self, group: str) -> None:
         """Leave a consumer group at the brokers with a connection. Locks stay.
 

@@ -294,7 +294,7 @@ class QueueSender:
     def _transmit(
         self, batch: OutboxBatch[PendingSend], *, may_connect: bool, attended: bool = False
     ) -> Attend | OrderlyError | None:
-        """Send a batch; an error means that it did not go out, None that it takes a connection.
+        """Send a batch; an error means that it did not go out, None that this thread had to wait.
 
         What is returned else reads the reply on this thread.
         """
@@ -330,7 +330,7 @@ class QueueSender:
             self._failed(batch, OrderlyError(f"no thread to connect on: {error}"), sent=False)
 
     def _connect_and_send(self, batch: OutboxBatch[PendingSend]) -> None:
-        """Send a batch from a thread that may wait for a connection."""
+        """Send a batch from a thread that may wait, for a connection or the end of a lost one."""
         with self._lock:
             if self._outbox.in_flight is not batch:
                 return  # who wanted this was interrupted and another took it over; or it was closed

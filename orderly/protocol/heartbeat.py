@@ -230,3 +230,33 @@ def decode_producers(body: bytes) -> dict[str, tuple[str, ...]]:
     """
     table = _PRODUCERS.at(load_object(body), "data")
     return {group: tuple(one.client_id for one in ids) for group, ids in table.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetProducerConnections:
+    """The connections of a producer group, as one broker sees them."""
+
+    code: ClassVar[RequestCode] = RequestCode.GET_PRODUCER_CONNECTION_LIST
+
+    producer_group: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    """The answer to code 204 (ProducerConnection)."""
+
+    connections: tuple[_Producer, ...] = wire("connectionSet")
+
+
+def encode_producer_connections(client_ids: Iterable[str]) -> bytes:
+    """Write the client ids of a group's connections; an id can be there several times."""
+    return write_body(_Connections(tuple(map(_Producer, client_ids))))
+
+
+def decode_producer_connections(body: bytes) -> tuple[str, ...]:
+    """Read the client ids of a group's connections, one for each connection.
+
+    Raises:
+        ProtocolError: not such a list.
+    """
+    return tuple(one.client_id for one in read_body(_Connections, body).connections)

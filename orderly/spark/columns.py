@@ -71,6 +71,21 @@ COLUMNS: dict[str, SourceColumn] = {
         SourceColumn(
             "properties", _PROPERTIES, "map<string,string>", "all properties", default=False
         ),
+        SourceColumn(
+            "attempt",
+            pa.int32(),
+            "int",
+            "which attempt of a repeated send it is, from 2",
+            nullable=True,
+            default=False,
+        ),
+        SourceColumn(
+            "body_sum",
+            pa.int64(),
+            "bigint",
+            "the body's length and checksum in one number: equal for equal bodies",
+            default=False,
+        ),
     )
 }
 DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS.values() if column.default)

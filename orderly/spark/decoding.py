@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from orderly.errors import ConfigError
 from orderly.model import MessageQueue, ReceivedMessage, UndecodableMessage
 from orderly.protocol.moments import FIRST_MOMENT, LAST_MOMENT, milliseconds_of
-from orderly.protocol.properties import KEYS, SHARDING_KEY, TAGS, UNIQ_KEY
+from orderly.protocol.properties import ATTEMPT, KEYS, SHARDING_KEY, TAGS, UNIQ_KEY, attempt_of
 from orderly.protocol.stored_message import (
     MAGIC_V1,
     MOST_TRIES,
@@ -289,12 +289,15 @@ class PlainMessages:
             self.properties_end[rows],
         )
 
-    def intact(self) -> Mask:
-        """Which bodies have their checksum."""
+    def sums(self) -> Ints:
+        """The checksums of the bodies."""
         data, crc32 = self.data, zlib.crc32
         slices = zip(self.body_at.tolist(), self.body_end.tolist(), strict=True)
-        sums = np.array([crc32(data[start:end]) for start, end in slices], np.uint32)
-        intact: Mask = sums & 0x7FFFFFFF == self.heads["checksum"]
+        return np.array([crc32(data[start:end]) for start, end in slices], np.int64)
+
+    def intact(self) -> Mask:
+        """Which bodies have their checksum."""
+        intact: Mask = self.sums() & 0x7FFFFFFF == self.heads["checksum"]
         return intact
 
 
@@ -542,6 +545,23 @@ class Bulk:
         self.odd |= (messages.heads["sys_flag"] & _COMPRESSED != 0) | ~messages.intact()
         return slices(messages.data, messages.body_at, messages.body_end, pa.binary())
 
+    def attempts(self) -> pa.Array:
+        """Which attempts of sends they are, null for those without a mark of their own."""
+        marks = self.property(ATTEMPT).cast(pa.binary())  # as in `number`
+        found: list[int | None] = [None] * len(marks)
+        born = _milliseconds(self, "born_time")
+        for row in np.flatnonzero(marks.is_valid()).tolist():
+            text = marks[row].as_py().decode(errors="replace")
+            found[row] = _attempt({ATTEMPT: text}, int(born[row]))
+        return pa.array(found, pa.int32())
+
+    def body_sums(self) -> pa.Array:
+        """Lengths and checksums of the bodies."""
+        messages = self.messages
+        self.odd |= messages.heads["sys_flag"] & _COMPRESSED != 0
+        sizes = messages.body_end - messages.body_at
+        return pa.array(sizes << _SUM_BITS | messages.sums())
+
     def ids(self) -> pa.Array:
         """Offset message ids: store host and place in the log, in hexadecimal digits."""
         heads = self.messages.heads
@@ -582,11 +602,14 @@ def _field_column(field: str) -> Callable[[Bulk], pa.Array]:
 
 def _time_column(field: str) -> Callable[[Bulk], pa.Array]:
     def column(bulk: Bulk) -> pa.Array:
-        milliseconds = bulk.messages.heads[field].astype(np.int64)
-        moments = np.clip(milliseconds, FIRST_MOMENT, LAST_MOMENT) * 1000
-        return pa.array(moments).view(COLUMNS["born_ts"].arrow)
+        return pa.array(_milliseconds(bulk, field) * 1000).view(COLUMNS["born_ts"].arrow)
 
     return column
+
+
+def _milliseconds(bulk: Bulk, field: str) -> Ints:
+    """A moment of each message, kept to the calendar."""
+    return np.clip(bulk.messages.heads[field].astype(np.int64), FIRST_MOMENT, LAST_MOMENT)
 
 
 def _tries_column(bulk: Bulk) -> pa.Array:
@@ -621,6 +644,8 @@ _COLUMNS: dict[str, Callable[[Bulk], pa.Array]] = {
     "commitlog_offset": _field_column("physical_offset"),
     "body": Bulk.body,
     "properties": Bulk.properties,
+    "attempt": Bulk.attempts,
+    "body_sum": Bulk.body_sums,
 }
 
 
@@ -667,6 +692,19 @@ def _microseconds(seconds: float) -> int:
     return milliseconds_of(seconds) * 1000
 
 
+_SUM_BITS = 32
+
+
+def _attempt(properties: Mapping[str, str], born: int) -> int | None:
+    """Which attempt of a send a message is; None for one that is not marked."""
+    found = attempt_of(properties, born)
+    return found if found > 1 else None
+
+
+def _body_sum(body: bytes) -> int:
+    return len(body) << _SUM_BITS | zlib.crc32(body)
+
+
 # A message knows its topic and queue, too; those asked are what a range of offsets counts in.
 _OF_QUEUE: dict[str, Callable[[MessageQueue], Any]] = {
     "topic": lambda queue: queue.topic,
@@ -689,4 +727,6 @@ _OF_MESSAGE: dict[str, Callable[[ReceivedMessage], Any]] = {
     "commitlog_offset": lambda message: message.physical_offset,
     "body": lambda message: message.body,
     "properties": lambda message: list(message.properties.items()),
+    "attempt": lambda message: _attempt(message.properties, milliseconds_of(message.born_time)),
+    "body_sum": lambda message: _body_sum(message.raw_body),
 }

@@ -241,7 +241,7 @@ SOURCE_OPTIONS: tuple[Option, ...] = (
     Option(
         "columns",
         as_columns,
-        "all but `properties`",
+        "all but `properties`, `attempt` and `body_sum`",
         "the columns that you want, separated by commas; you can give a schema instead",
     ),
     Option("includeProperties", as_bool, "`false`", "also the column `properties`"),

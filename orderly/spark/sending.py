@@ -342,6 +342,7 @@ def send_partition(
         LayoutChanged: the topic's queues are not those that the plan counts on; nothing was sent.
     """
     with plan.access.client() as client:
+        client.heartbeat.register_producer(GROUP)  # so that brokers list its connections
         queues = _queues(client, plan)
         if plan.selector in KEYED:
             queues = KEYED[plan.selector].counted(queues)

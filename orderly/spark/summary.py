@@ -48,6 +48,7 @@ SCHEMA = pa.schema(
         pa.field("jumps", pa.int64(), nullable=False),  # neighbours with numbers left out between
         pa.field("first_uniq", pa.string()),  # null where numbers show what is the same
         pa.field("last_uniq", pa.string()),
+        pa.field("marked", pa.int64(), nullable=False),  # sent again; 0 where numbers show that
         pa.field("lost", pa.int64(), nullable=False),  # offsets gone; then there are no messages
     ]
 )
@@ -59,7 +60,7 @@ def needed(seq_property: str) -> tuple[str, ...]:
     Args:
         seq_property: the property with the event's number; "": born times are judged.
     """
-    judged = ("seq",) if seq_property else ("born_ts", "uniq_key")
+    judged = ("seq",) if seq_property else ("born_ts", "uniq_key", "attempt")
     return ("sharding_key", "queue_offset", "store_ts", *judged)
 
 
@@ -110,7 +111,7 @@ def _chunks(
 
 def _lost(queue: MessageQueue, loss: Loss) -> dict[str, object]:
     """A row that says what is missing."""
-    counts = dict.fromkeys(("n", "judged", "falls", "repeats", "jumps"), 0)
+    counts = dict.fromkeys(("n", "judged", "falls", "repeats", "jumps", "marked"), 0)
     place = {"topic": queue.topic, "broker": queue.broker_name, "queue_id": queue.queue_id}
     gone = {"first_offset": loss.start, "last_offset": loss.end - 1, "lost": loss.end - loss.start}
     return {**place, **gone, **counts}
@@ -142,9 +143,10 @@ def _judged(groups: KeyGroups, rows: pa.RecordBatch, *, by_seq: bool) -> dict[st
     """The columns of what has a number; keys of which none has are without."""
     number = rows["seq"] if by_seq else rows["born_ts"]
     has_number = pc.and_(number.is_valid(), rows["sharding_key"].is_valid())
+    marked = np.zeros(rows.num_rows, np.bool_) if by_seq else _valid(rows["attempt"])
     seq = _integers(number) if by_seq else _integers(number) // 1000
     uniq = pa.nulls(rows.num_rows, pa.string()) if by_seq else rows["uniq_key"]
-    numbered, seen = groups.only(has_number.to_numpy(zero_copy_only=False))
+    numbered, seen = groups.only(_truths(has_number))
 
     # Where a group's numbers go among all groups; null: nothing was judged.
     places = np.full(len(groups.starts), -1, np.int64)
@@ -156,6 +158,7 @@ def _judged(groups: KeyGroups, rows: pa.RecordBatch, *, by_seq: bool) -> dict[st
         "falls": numbered.count(falls),
         "repeats": numbered.count(repeats),
         "jumps": numbered.count(jumps),
+        "marked": numbered.sums(marked),
     }
     numbers = {
         "first_seq": seq[numbered.firsts],
@@ -187,7 +190,7 @@ def _between(
     falls = inner & (after < before)
     if uniq is not None:
         same = pc.equal(uniq.take(pa.array(earlier)), uniq.take(pa.array(later)))
-        repeats = inner & same.fill_null(False).to_numpy(zero_copy_only=False)
+        repeats = inner & _truths(same.fill_null(False))
         return falls, repeats, np.zeros_like(inner)
     # `after - 1` cannot run over where after > before.
     jumps = inner & (after > before) & (after - 1 > before)
@@ -200,6 +203,15 @@ def _integers(column: pa.Array) -> Ints:
         column = column.view(pa.int64())
     numbers: Ints = column.fill_null(0).to_numpy().astype(np.int64, copy=False)
     return numbers
+
+
+def _truths(column: pa.BooleanArray) -> Bools:
+    found: Bools = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _valid(column: pa.Array) -> Bools:
+    return _truths(column.is_valid())
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +273,11 @@ class KeyGroups:
         marked = np.flatnonzero(places) + 1
         group = np.searchsorted(self.starts, marked, side="right") - 1
         return np.bincount(group, minlength=len(self.starts)).astype(np.int64)
+
+    def sums(self, marked: Bools) -> Ints:
+        """How many rows of each group are marked."""
+        counts = marked[self.order].astype(np.int64)
+        return np.add.reduceat(counts, self.starts) if len(self.starts) else counts[:0]
 
     def least(self, values: Ints) -> Ints:
         """The lowest of each group."""

@@ -3,9 +3,11 @@
 from orderly.protocol.codes import RequestCode as Code
 from orderly.protocol.groups import GetGroupConfig
 from orderly.protocol.heartbeat import (
+    GetProducerConnections,
     Heartbeat,
     ProducerData,
     UnregisterClient,
+    decode_producer_connections,
     decode_producers,
     encode_heartbeat,
 )
@@ -90,6 +92,24 @@ def producers_by_group(w):
     w.raw(Code.HEART_BEAT, body=encode_heartbeat(beat))
     w.hang_up("a")
     eventually(lambda: _producers(w) is None)
+
+
+@case
+def connections_of_a_producer_group(w):
+    listed = GetProducerConnections(producer_group=w.group)
+    w.ask(listed)
+    beat = encode_heartbeat(Heartbeat("c1", producers=(ProducerData(w.group),)))
+    w.raw(Code.HEART_BEAT, body=beat)
+    w.say(_listed(w, listed))
+    w.raw(Code.HEART_BEAT, body=beat, on="b")
+    w.say(_listed(w, listed))
+    w.hang_up("a")
+    eventually(lambda: _listed(w, listed) == ("c1",))
+
+
+def _listed(w, listed):
+    """The client ids of the group's connections."""
+    return decode_producer_connections(w.quiet(listed, on="b").body)
 
 
 def _producers(w):

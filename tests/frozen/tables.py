@@ -36,7 +36,7 @@ SETTINGS = (
     orderly.PoisonRules,
 )
 # Properties of messages, and no variables.
-OF_MESSAGES = {f"ORDERLY_{name}" for name in ("PARKED", "ID", "SEQ", "UNREAD", "SEAL")}
+OF_MESSAGES = {f"ORDERLY_{name}" for name in ("ATTEMPT", "PARKED", "ID", "SEQ", "UNREAD", "SEAL")}
 _EVENT = re.compile(r"^\| `([^`]+)` \| ([a-z, ]+) \| ([a-z]+) \|.*\|(.*)\|$", re.MULTILINE)
 
 

@@ -208,6 +208,7 @@ class Link:
         self.number = 0
         self.sent_until = self.got_until = 0.0
         self.alive = True
+        self.heard = False
         self.codes = {}
         self.under_way = deque()
         self._pending = {}
@@ -290,6 +291,7 @@ class Link:
                 self._idle = True
                 self.network.kernel.park()
             kind, value = self._inbox.popleft()
+            self.heard |= kind == "command"
             if kind == "late":
                 self._complete(value, RequestTimeout(f"{self.address} did not answer in time"))
                 if self._awake.now() - self._unheard_since > _SILENCE:

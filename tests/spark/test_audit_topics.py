@@ -1,6 +1,7 @@
 """An audit of a real topic finds what was planted in it, all of it and no more."""
 
 import json
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -10,12 +11,15 @@ import pytest
 from orderly import Message
 from orderly.cli.demo.flights import load_events
 from orderly.foreign_text import hidden
+from orderly.model import MessageQueue
 from orderly.monitoring.backlog.states import Verdict
+from orderly.protocol.properties import ATTEMPT, UNIQ_KEY, mark
 from orderly.spark.discovering import pin
 from orderly.spark.jobs.audit.run import redacted_rows, run
 from orderly.spark.jobs.audit.settings import AuditSettings
 from orderly.spark.jobs.output import Output
-from tests.support.waiting import eventually, patient_producer
+from tests.support.messages import send_raw
+from tests.support.waiting import eventually, patient_client, patient_producer
 
 # Flights in a topic: in order, or with a known number of things wrong. The key is the aircraft.
 
@@ -219,6 +223,46 @@ def test_all_that_is_wrong_is_found(spark, orderly_namesrv, orderly_topic, plant
     assert kept.count() == len(planted.wrong)
     page = (tmp_path / "out" / "report.html").read_text()
     assert planted.mixed[0] in page
+
+
+def test_repeated_sends_are_told_from_other_repeats(spark, orderly_namesrv, orderly_topic):
+    """A batch of a1, a2, a3 is stored, and once more: with one born time, and marks or not."""
+    topic, born = orderly_topic(2), int(time.time() * 1000)
+
+    def store(number, attempt=1, queue_id=0, born=born, key="a"):
+        marks = {ATTEMPT: mark(attempt, born)} if attempt > 1 else {}
+        own = {UNIQ_KEY: f"id-{key}-{number}", NUMBER: str(number)}
+        queue = MessageQueue(topic, "broker-a", queue_id)
+        send_raw(client, queue, b"x", key=key, sys_flag=0, born=born, **own, **marks)
+
+    with patient_client(orderly_namesrv) as client:
+        for attempt in (1, 2):
+            for number in (1, 2, 3):
+                store(number, attempt)
+        store(2, 1, born=born + 1)  # by a program that had received it
+        for number, attempt in ((1, 2), (2, 1), (1, 1)):  # the first attempt comes late
+            store(number, attempt, key="late")
+        store(1, key="elsewhere")
+        store(1, 2, queue_id=1, key="elsewhere")
+        store(1, 2, key="alone")
+    asked = settings(orderly_namesrv, topic)
+    all_stored(asked, 13)
+    for found in (run(spark, asked), run(spark, AuditSettings(asked.source))):
+        lines = found.tables.evidence.collect()
+        assert {row.kind for row in lines} == {"repeat"}
+        sends = Counter((row.key, row.repeated_send) for row in lines)
+        assert sends == {
+            ("a", True): 3,
+            ("a", False): 1,
+            ("late", True): 1,
+            ("elsewhere", False): 1,
+        }
+        assert (found.figures.repeats, found.figures.resent) == (6, 6)
+        assert found.figures.repeated_sends == 4
+        assert found.verdict is Verdict.WARNING
+        told_by_key = {row.key: row.repeated_sends for row in found.tables.keys.collect()}
+        assert told_by_key == {"a": 3, "late": 1, "elsewhere": 0, "alone": 0}
+        assert "2 repeats and 4 repeated sends" in found.headline
 
 
 def test_hashes_in_tables_are_those_of_redacted_keys_everywhere(spark):

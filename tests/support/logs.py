@@ -30,7 +30,7 @@ def log(topic, draw, size):
         seq = rising[key] if draw.random() < 0.7 else draw.choice(NUMBERS)
         broker, queue = draw.choice((("a", 0),) * draw.choice((1, 9)) + (("a", 1), ("b", 0)))
         at += timedelta(milliseconds=draw.choice((0, 1, 40_000)))
-        born = at - timedelta(milliseconds=draw.choice((0, 0, 5, 50_000)))
+        born = draw.choice((BEGIN, BEGIN, at - timedelta(milliseconds=draw.choice((0, 5, 50_000)))))
         offsets[broker, queue] += draw.choice((1, 1, 100_000))
         places[broker] += 100
         rows.append(
@@ -39,6 +39,7 @@ def log(topic, draw, size):
                 "queue_offset": offsets[broker, queue], "sharding_key": key, "seq": seq,
                 "msg_id": f"m{number}", "uniq_key": draw.choice(["u1", "u2", "u3", None]),
                 "born_ts": born, "store_ts": at, "commitlog_offset": places[broker],
+                "attempt": draw.choice([None, None, 2, 3]), "body_sum": draw.choice([1, 1, 2]),
             }
         )  # fmt: skip
     return rows
@@ -72,7 +73,10 @@ def summaries(rows, seq_property="seq", chunk=3, seed=2):
 
 
 def wrong(rows, *, gaps=True):
-    """All evidence: {(kind, topic, key, message id, id before, distance, same id, adjacent)}."""
+    """All evidence: {(kind, topic, key, message id, id before, distance, *kind of repeat)}.
+
+    The kind of a repeat: whether it has the same id, is a repeated send, is adjacent.
+    """
     keys = defaultdict(list)
     for row in rows:
         if row["sharding_key"] is not None and row["seq"] is not None:
@@ -115,18 +119,27 @@ def _kind_of_repeat(row, mine, original):
     here = sorted((r for r in mine if _queue(r) == _queue(row)), key=lambda r: r["queue_offset"])
     place = here.index(row)
     adjacent = place > 0 and here[place - 1]["seq"] == row["seq"]
-    return row["uniq_key"] is not None and row["uniq_key"] == original["uniq_key"], adjacent
+    same_id = row["uniq_key"] is not None and row["uniq_key"] == original["uniq_key"]
+    repeated_send = any(_repeats(row, before) for before in here[:place])
+    return same_id, repeated_send, adjacent
 
 
-def _line(kind, after, before, distance, same_id=None, adjacent=None):
+def _repeats(row, before):
+    """Whether it is a copy of the other, and one of the two is marked."""
+    same = all(row[name] == before[name] for name in ("uniq_key", "born_ts", "body_sum"))
+    return same and row["uniq_key"] is not None and (row["attempt"] or before["attempt"])
+
+
+def _line(kind, after, before, distance, same_id=None, repeated_send=None, adjacent=None):
     names = (kind, after["topic"], after["sharding_key"], after["msg_id"], before["msg_id"])
-    return (*names, distance and min(distance, 2**63 - 1), same_id, adjacent)
+    how = (same_id, repeated_send and bool(repeated_send), adjacent)
+    return (*names, distance and min(distance, 2**63 - 1), *how)
 
 
 def lines(evidence):
     """Evidence, an Arrow table, in the same form, as a list."""
     return [
         (row["kind"], row["topic"], row["key"], row["message"]["msg_id"], row["before"]["msg_id"],
-         row["distance"], row["same_id"], row["adjacent"])
+         row["distance"], row["same_id"], row["repeated_send"], row["adjacent"])
         for row in evidence.to_pylist()
     ]  # fmt: skip

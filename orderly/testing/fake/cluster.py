@@ -209,6 +209,7 @@ BROKER_REQUESTS: Mapping[int, OfBroker] = {
     Code.DELETE_SUBSCRIPTIONGROUP: administration.delete_group,
     Code.GET_TOPIC_STATS_INFO: reading.topic_stats,
     Code.GET_CONSUMER_CONNECTION_LIST: membership.connections,
+    Code.GET_PRODUCER_CONNECTION_LIST: membership.producer_connections,
     Code.GET_CONSUME_STATS: reading.consume_stats,
     Code.DELETE_TOPIC_IN_BROKER: administration.delete_topic,
     Code.INVOKE_BROKER_TO_RESET_OFFSET: reading.reset_offsets,

@@ -10,9 +10,11 @@ from orderly.protocol.frame import RemotingCommand, request
 from orderly.protocol.heartbeat import (
     ConsumerData,
     GetConsumerList,
+    GetProducerConnections,
     UnregisterClient,
     decode_heartbeat,
     encode_consumer_ids,
+    encode_producer_connections,
     encode_producers,
 )
 from orderly.protocol.locks import decode_lock_request, encode_locked
@@ -86,6 +88,15 @@ def unregister(state: BrokerState, call: Call) -> RemotingCommand:
 def producers(state: BrokerState, call: Call) -> RemotingCommand:
     """Answer code 328."""
     return call.reply(body=encode_producers(state.producers.table()))
+
+
+def producer_connections(state: BrokerState, call: Call) -> RemotingCommand:
+    """Answer code 204."""
+    name = call.read(GetProducerConnections).producer_group
+    client_ids = state.producers.table().get(name)
+    if client_ids is None:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return call.reply(body=encode_producer_connections(client_ids))
 
 
 def client_ids(state: BrokerState, call: Call) -> RemotingCommand:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orderly.config import ConsumerConfig
-from orderly.ordering import owned_queue as window_module
+from orderly.ordering import pull_window as window_module
 from orderly.ordering.fence import Fence, Landmark
 from orderly.ordering.lane import Turn
 from orderly.ordering.lanes import Lanes

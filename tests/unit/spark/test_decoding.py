@@ -23,10 +23,12 @@ ZLIB = SysFlag.COMPRESSED | Compression.ZLIB << 8
 # Few names and odd values, so that what is rare in life meets often: names that begin alike or
 # come twice, no value, no name, a separator too many, no UTF-8, NUL, and no last separator.
 names = st.sampled_from(
-    ["TAGS", "KEYS", "UNIQ_KEY", "__SHARDINGKEY", "__SHARDI", "__SHARDINGKEY2", "seq", "s", "é", ""]
-)
+    ["TAGS", "KEYS", "UNIQ_KEY", "__SHARDINGKEY", "__SHARDI", "__SHARDINGKEY2", "seq", "s", "é", "",
+     "ORDERLY_ATTEMPT"]
+)  # fmt: skip
 values = st.one_of(
     st.sampled_from(["", "1", "-5", "007", "0x10", " 1", "9" * 19, "9223372036854775807", "1\0"]),
+    st.sampled_from(["2@1700000000123", "x@1700000000123", "2@1"]),
     st.integers(-(2**70), 2**70).map(str),
     st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=12),
 )
@@ -105,6 +107,19 @@ def by_loop(data, wanted):
     kept = [message for message, fit in zip(seen, fits, strict=True) if fit]
     batch = rows_of(kept, QUEUE, wanted)
     return batch, *([message.queue_offset for message in some] for some in (kept, seen))
+
+
+def test_attempts_are_those_of_marks_of_their_own():
+    marks = ["2@1700000000123", "3@1700000000123", "2@1700000000124", None]
+    texts = [f"ORDERLY_ATTEMPT\x01{mark}\x02".encode() if mark else b"" for mark in marks]
+    data = b"".join(
+        stored_bytes(properties=text, offset=place, body=b"xy"[: 1 + place % 2])
+        for place, text in enumerate(texts)
+    )
+    batch, *_ = decode(data, QUEUE, WantedColumns(("attempt", "body_sum")))
+    assert batch["attempt"].to_pylist() == [2, 3, None, None]
+    first, second, *others = batch["body_sum"].to_pylist()
+    assert (others, first == second) == ([first, second], False)
 
 
 @settings(max_examples=200)

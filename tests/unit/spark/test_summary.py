@@ -18,6 +18,7 @@ from orderly.spark.summary import SCHEMA, needed, summarize
 
 
 QUEUE = MessageQueue("flights", "broker-a", 3)
+MARKED = "u3"  # the id of messages that are marked
 COUNTS = ("n", "judged", "falls", "repeats", "jumps", "lost")
 
 
@@ -37,6 +38,7 @@ def messages(rows, seq_property="seq", start=0):
         "seq": numbers,
         "born_ts": [number and number * 1000 for number in numbers],
         "uniq_key": ids,
+        "attempt": [2 if each == MARKED else None for each in ids],
     }
     names = needed(seq_property)
     schema = arrow_schema(names)
@@ -81,6 +83,7 @@ def _of_key(key, mine, *, by_seq):
             after[same] is not None and after[same] == before[same] for before, after in pairs
         ),
         "jumps": sum(after[1] > before[1] + 1 for before, after in pairs) if by_seq else 0,
+        "marked": 0 if by_seq else sum(row[2] == MARKED for row in judged),
         "lost": 0,
     }
 
@@ -178,7 +181,7 @@ def test_births_are_judged_to_the_millisecond():
 
 
 @pytest.mark.parametrize(
-    ("seq_property", "judged"), [("n", ("seq",)), ("", ("born_ts", "uniq_key"))]
+    ("seq_property", "judged"), [("n", ("seq",)), ("", ("born_ts", "uniq_key", "attempt"))]
 )
 def test_only_the_columns_that_are_judged_are_read(seq_property, judged):
     assert needed(seq_property) == ("sharding_key", "queue_offset", "store_ts", *judged)

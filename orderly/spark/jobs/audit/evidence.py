@@ -1,7 +1,8 @@
 """What exactly is wrong with suspects: the pairs of messages that show it. Pure.
 
 - repeat: a number (without numbers: an id) that the key had before. The copy stored first counts,
-  the others are repeats: sent again by the producer if the ids are equal, else by the program.
+  the others are repeats. Among them are repeated sends, which consumers leave out
+  (`ordering.repeats`).
 - inversion: without repeats, a message after one with a higher number, in one queue.
 - across: the same between two queues, by the times at which the broker stored them.
 - gap: numbers between two that are there, and found nowhere. Filled late is no gap: the late
@@ -51,6 +52,7 @@ EVIDENCE = pa.schema(
         ("before", _MESSAGE),  # of a repeat the original
         ("distance", pa.int64()),  # inversions: by how much it fell; gap: how many are missing
         ("same_id", pa.bool_()),  # repeats: equal ids
+        ("repeated_send", pa.bool_()),  # repeats: consumers leave it out
         ("adjacent", pa.bool_()),  # repeats: nothing of the key in between
     ]
 )
@@ -61,7 +63,7 @@ PICTURES, DOTS = 4, 60  # keys that are drawn, and messages of each
 def message_columns(*, by_seq: bool) -> tuple[str, ...]:
     """The columns of messages that are needed."""
     names = [name for name in _NAMES if by_seq or name != "seq"]
-    return ("topic", "sharding_key", *names, "commitlog_offset")
+    return ("topic", "sharding_key", *names, "commitlog_offset", "attempt", "body_sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class AuditEvidence:
     Attributes:
         lines: one for each thing that is wrong, see EVIDENCE.
         keys: a row for each key: topic, key, seen (messages judged), a count for each kind, resent
-            (repeats with equal ids), missing (numbers left out).
+            (repeats with equal ids), repeated_sends (of these), missing (numbers left out).
         queues: topic, broker, queue_id, and a count for each kind.
         times: start (milliseconds since the epoch), kind, count: by when it was stored.
         pictures: of the worst keys the messages stored nearest to the first thing that is wrong:
@@ -183,13 +185,14 @@ def _judged(messages: pa.Table, suspects: pa.Table, *, by_seq: bool) -> _Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Attributes: kind, message, before (rows), distance, same_id, adjacent (repeats only)."""
+    """Attributes: kind, message, before (rows), distance; of repeats the others, too."""
 
     kind: pa.Array
     message: Ints
     before: Ints
     distance: pa.Array
     same_id: pa.Array
+    repeated_send: pa.Array
     adjacent: pa.Array
 
     @classmethod
@@ -197,7 +200,7 @@ class _Pairs:
         """Pairs that are no repeats."""
         nothing = pa.nulls(len(rows), pa.bool_())
         kinds = pa.repeat(kind, len(rows))
-        return cls(kinds, rows, before[rows], pa.array(distance), nothing, nothing)
+        return cls(kinds, rows, before[rows], pa.array(distance), nothing, nothing, nothing)
 
     @classmethod
     def joined(cls, parts: list[_Pairs]) -> _Pairs:
@@ -206,11 +209,11 @@ class _Pairs:
             np.concatenate([getattr(each, name) for each in parts])
             for name in ("message", "before")
         )
-        kind, distance, same_id, adjacent = (
+        kind, distance, *of_repeats = (
             pa.concat_arrays([getattr(each, name) for each in parts])
-            for name in ("kind", "distance", "same_id", "adjacent")
+            for name in ("kind", "distance", "same_id", "repeated_send", "adjacent")
         )
-        return cls(kind, message, before, distance, same_id, adjacent)
+        return cls(kind, message, before, distance, *of_repeats)
 
 
 class _Found:
@@ -256,8 +259,27 @@ class _Found:
             originals,
             pa.nulls(len(rows), pa.int64()),
             same.fill_null(False),
+            pa.array(self._repeated_sends()[rows]),
             pa.array(adjacent[rows]),
         )
+
+    def _repeated_sends(self) -> Bools:
+        """Before which a copy stands in the same queue, one of the two marked."""
+        judged, table = self._judged, self._judged.table
+        marked = valid(table["attempt"])
+        if not marked.any():
+            return marked
+        ids, born, body = (
+            codes(table["uniq_key"]), numbers(table["born_ts"]), numbers(table["body_sum"]),
+        )  # fmt: skip
+        same = (judged.key, judged.queue, ids, born, body)
+        order = np.lexsort((judged.offset, *same))
+        copies = Segments(*(part[order] for part in same))
+        behind = copies.before(np.ones(len(order), np.bool_)) != NONE
+        found: Bools = np.empty_like(marked)
+        found[order] = behind & (marked[order] | (copies.before(marked[order]) != NONE))
+        found &= ids != NONE
+        return found
 
     def inversions(self) -> _Pairs:
         judged = self._judged
@@ -314,6 +336,7 @@ def _lines(judged: _Judged, pairs: _Pairs) -> pa.Table:
         "before": messages(pairs.before),
         "distance": pairs.distance,
         "same_id": pairs.same_id,
+        "repeated_send": pairs.repeated_send,
         "adjacent": pairs.adjacent,
     }
     return pa.table(columns, schema=EVIDENCE)
@@ -332,7 +355,10 @@ def _by_key(judged: _Judged, pairs: _Pairs, lines: pa.Table) -> pa.Table:
     def counted(marks: Ints) -> Ints:
         return np.bincount(of_line, weights=marks, minlength=len(segments)).astype(np.int64)
 
-    resent = lines["same_id"].fill_null(False).to_numpy().astype(np.int64)
+    resent, repeated_sends = (
+        lines[name].fill_null(False).to_numpy().astype(np.int64)
+        for name in ("same_id", "repeated_send")
+    )
     texts = pa.array(segments.starts)
     return pa.table(
         {
@@ -341,6 +367,7 @@ def _by_key(judged: _Judged, pairs: _Pairs, lines: pa.Table) -> pa.Table:
             "seen": segments.sums(np.ones(len(judged.key), np.bool_)),
             **{name: counted(marks) for name, marks in _kinds(lines)},
             "resent": counted(resent),
+            "repeated_sends": counted(repeated_sends),
             "missing": _missing(pairs, of_line, len(segments)),
         }
     )

@@ -27,7 +27,9 @@ class AuditFigures:
         inversions: messages after one with a higher number, in a queue.
         across: the same between two queues.
         repeats: messages that had been there before.
-        resent: of these, the same id: sent again by the producer after an unclear outcome.
+        resent: of these, the same id.
+        repeated_sends: of these, what consumers leave out: marked by the producer that sent them
+            again, or repeats of what it marked, in the same queue.
         gaps: places where numbers are left out.
         missing: numbers left out there.
         leaping: keys that leave numbers out, whether that counts or not.
@@ -47,6 +49,7 @@ class AuditFigures:
     across: int = 0
     repeats: int = 0
     resent: int = 0
+    repeated_sends: int = 0
     gaps: int = 0
     missing: int = 0
     leaping: int = 0
@@ -99,7 +102,8 @@ def _broken(found: AuditFigures) -> list[str]:
         (found.inversions, "inversion", "inversions"),
         (found.across, "inversion across queues", "inversions across queues"),
         (found.gaps, "gap", "gaps"),
-        (found.repeats, "repeat", "repeats"),
+        (found.repeats - found.repeated_sends, "repeat", "repeats"),
+        (found.repeated_sends, "repeated send", "repeated sends"),
         (found.mixed, "key in several queues at once", "keys in several queues at once"),
     )
     counts = [
@@ -146,7 +150,8 @@ _BIRTHS = (
     " it must not fall from one message of a key to the next. Two senders with different clocks"
     " look like inversions. Two messages of one millisecond can be in either order. Missing"
     " messages cannot be seen. A repeat is a message with an id that the key had before: next to"
-    " that message, or anywhere if the time of birth fell, too."
+    " that message, or anywhere if the time of birth fell, too, or if the key has messages that are"
+    " marked as sent again."
 )
 _GAPS = (
     "A gap is one or more numbers of a key that no message has, between the lowest and the highest"
@@ -154,9 +159,11 @@ _GAPS = (
 )
 _NO_GAPS = "The audit did not look for missing numbers."
 _REPEATS = (
-    "A repeat with the same id was sent again by the producer, which got no answer the first time:"
-    " this is at-least-once delivery, as promised. A repeat with another id was sent again by the"
-    " program."
+    "A repeated send is a copy behind its message in the same queue, and one of the two is marked:"
+    " the producer got no answer and sent it again. Consumers of this library leave it out. Other"
+    " repeats reach a handler. With the same id, they were sent again by a producer that marks"
+    " nothing, into another queue, or by a program that had received them. With another id, they"
+    " were sent again by the program."
 )
 _MIXED = (
     " {mixed:,} of them came back to a queue that they had left. Such a change does not explain"

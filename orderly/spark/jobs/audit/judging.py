@@ -50,7 +50,8 @@ class AuditTables:
 
     Attributes:
         keys: a DataFrame: each key (see KEYS in `merging`) with inversions, across, repeats,
-            resent, gaps, missing, exact (False: a suspect that was not looked at), wrong.
+            resent, repeated_sends, gaps, missing, exact (False: a suspect that was not looked at),
+            wrong.
         evidence: a DataFrame: each thing that is wrong (EVIDENCE in `evidence`).
         queues: each queue with messages: messages, keyless, unnumbered, keys, evidence by kind.
         losses: each queue of which offsets were gone.
@@ -269,6 +270,8 @@ def _exact(seen: pa.Table, suspects: pa.Table) -> pa.Table:
 
 # What the summaries count of a suspect that was not looked at.
 _INEXACT = {"inversions": "falls", "across": "falls_between", "repeats": "same", "gaps": "jumps"}
+_EXACT_ONLY = ("resent", "repeated_sends", "missing")  # 0 of those
+_COUNTS = ("inversions", "across", "repeats", "resent", "repeated_sends", "gaps", "missing")
 
 
 def _rough(name: str, *, gaps: bool) -> str:
@@ -279,7 +282,7 @@ def _not_looked_at(keys: DataFrame, *, gaps: bool) -> DataFrame:
     """Each key with what is wrong with it, where none was looked at."""
     counts = {name: f"IF(suspect, {_rough(name, gaps=gaps)}, 0)" for name in _INEXACT}
     columns = {name: F.expr(text) for name, text in counts.items()}
-    nothing = {name: F.lit(0).cast("bigint") for name in ("resent", "missing")}
+    nothing = {name: F.lit(0).cast("bigint") for name in _EXACT_ONLY}
     return _finished(keys.withColumns({**columns, **nothing, "exact": F.expr("NOT suspect")}))
 
 
@@ -292,15 +295,14 @@ def _looked_at(keys: DataFrame, exact: pa.Table, *, gaps: bool) -> DataFrame:
         name: F.expr(f"IF(exact, coalesce({name}, 0), {_rough(name, gaps=gaps)})")
         for name in _INEXACT
     }
-    sums = {name: F.expr(f"coalesce({name}, 0)") for name in ("resent", "missing")}
+    sums = {name: F.expr(f"coalesce({name}, 0)") for name in _EXACT_ONLY}
     return _finished(rows.withColumns({**found, **sums}))
 
 
 def _finished(rows: DataFrame) -> DataFrame:
     wrong = F.expr("mixed OR inversions + across + repeats + gaps > 0")
     kept = [name for name in KEYS.names if name != "suspect"]
-    counts = ["inversions", "across", "repeats", "resent", "gaps", "missing", "exact", "wrong"]
-    return rows.withColumn("wrong", wrong).select(*kept, *counts)
+    return rows.withColumn("wrong", wrong).select(*kept, *_COUNTS, "exact", "wrong")
 
 
 def _with_kinds(queues: pa.Table, kinds: pa.Table | None) -> pa.Table:
@@ -408,8 +410,7 @@ def _of_suspects(
         name: _sum(counts, name) + rough[name] - getattr(theirs, source)
         for name, source in _INEXACT.items()
     } | {
-        "resent": _sum(counts, "resent"),
-        "missing": _sum(counts, "missing"),
+        **{name: _sum(counts, name) for name in _EXACT_ONLY},
         "wrong": wrong + totals.rough_wrong - theirs.rough_wrong,
         "inexact": totals.suspects - theirs.suspects,
     }

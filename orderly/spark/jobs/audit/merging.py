@@ -115,6 +115,7 @@ class _Stretches:
     falls: Ints
     repeats: Ints
     jumps: Ints
+    marked: Ints
     first_uniq: Ints
     last_uniq: Ints
 
@@ -134,7 +135,7 @@ class _Parts:
 def _parts(keyed: pa.Table, *, by_seq: bool) -> _Parts:
     names = (
         "n", "judged", "first_offset", "last_offset", "first_store_ts", "last_store_ts",
-        "first_seq", "last_seq", "min_seq", "max_seq", "falls", "repeats", "jumps",
+        "first_seq", "last_seq", "min_seq", "max_seq", "falls", "repeats", "jumps", "marked",
     )  # fmt: skip
     topic, broker = codes(keyed["topic"]), ranks(keyed["broker"])
     key, queue_id = grouped([topic, codes(keyed["key"])]), numbers(keyed["queue_id"])
@@ -167,6 +168,7 @@ def _parts(keyed: pa.Table, *, by_seq: bool) -> _Parts:
         falls=segments.sums(rows.falls) + segments.sums(between.falls),
         repeats=segments.sums(rows.repeats) + segments.sums(between.same),
         jumps=segments.sums(rows.jumps) + segments.sums(between.jumps),
+        marked=segments.sums(rows.marked),
         first_uniq=rows.first_uniq[opens],
         last_uniq=rows.last_uniq[closes],
     )
@@ -222,6 +224,7 @@ def _keys(parts: _Parts, *, by_seq: bool, gaps: bool) -> _Keys:
     mixed = segments.any(rows.first_ts < left_at)
     tied = segments.any(rows.first_ts == left_at)  # the summaries can't say which came first
     counted = falls + falls_between + same + (jumps if gaps else 0)
+    marked = segments.any(rows.marked > 0)  # a copy may be born with what stands between
     judged = segments.sums(rows.judged)
     messages = segments.sums(rows.n)
     texts = pa.array(rows.row[segments.starts])
@@ -240,7 +243,7 @@ def _keys(parts: _Parts, *, by_seq: bool, gaps: bool) -> _Keys:
         "falls_between": falls_between,
         "same": same,
         "jumps": jumps,
-        "suspect": mixed | tied | (counted > 0),
+        "suspect": mixed | tied | marked | (counted > 0),
     }
     order = np.unique(found.key, return_inverse=True)[1].astype(np.int64)
     return _Keys(pa.table(columns, schema=KEYS), messages, order)

@@ -110,7 +110,7 @@ def _facts(found: AuditFigures) -> list[Fact]:
         Fact("inversions", count(found.inversions), "a lower number after a higher one"),
         Fact("across queues", count(found.across), f"{plural(found.moved, 'key')} in several"),
         Fact("gaps", count(found.gaps), f"{plural(found.missing, 'number')} missing"),
-        Fact("repeats", count(found.repeats), f"{count(found.resent)} sent again by a producer"),
+        Fact("repeats", count(found.repeats), plural(found.repeated_sends, "repeated send")),
     ]  # fmt: skip
 
 
@@ -214,7 +214,8 @@ def _what(row: Row) -> str:
     if row["kind"] == "gap":
         return f"gap: {row['distance']:,} missing"
     if row["kind"] == "repeat":
-        return "repeat, same id" if row["same_id"] else "repeat, another id"
+        other = "repeat, same id" if row["same_id"] else "repeat, another id"
+        return "repeated send" if row["repeated_send"] else other
     return "inversion" if row["kind"] == "inversion" else "inversion across queues"
 
 

@@ -50,6 +50,11 @@ READ = {"messages": 100, "judged": 100, "keys": 9}
         (READ | {"moved": 3}, Verdict.OK, "All 100 messages of 9 keys are in order."),
         (READ | {"repeats": 4, "wrong": 1}, Verdict.WARNING, "4 repeats, in 1 of 9 keys."),
         (
+            READ | {"repeats": 4, "repeated_sends": 3, "wrong": 1},
+            Verdict.WARNING,
+            "1 repeat and 3 repeated sends, in 1 of 9 keys.",
+        ),
+        (
             READ | {"lost": 2},
             Verdict.UNKNOWN,
             "The messages read are in order, but 2 messages were gone.",

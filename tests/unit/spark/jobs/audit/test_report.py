@@ -19,7 +19,7 @@ MADE_FROM = Origin("audit", AT.timestamp(), (QueueRange(MessageQueue("flights", 
 CLEAN = AuditFigures(messages=90, judged=90, keys=4)
 WRONG = AuditFigures(
     messages=90, judged=88, keyless=2, keys=4, moved=2, mixed=1, wrong=3, inversions=3, across=1,
-    repeats=2, resent=1, gaps=1, missing=4, leaping=3,
+    repeats=3, resent=2, repeated_sends=1, gaps=1, missing=4, leaping=3,
 )  # fmt: skip
 
 
@@ -36,7 +36,11 @@ def message(seq, offset, queue=0):
 
 def line(kind, after, before, **fields):
     known = {"kind": kind, "topic": "flights", "key": "N328AA", "message": after, "before": before}
-    return known | {"distance": None, "same_id": None, "adjacent": None} | fields
+    return (
+        known
+        | {"distance": None, "same_id": None, "repeated_send": None, "adjacent": None}
+        | fields
+    )
 
 
 def shown():
@@ -55,8 +59,9 @@ def shown():
             line("inversion", message(5, 7), message(6, 6), distance=1),
             line("across", message(8, 3, queue=1), message(9, 8), distance=1),
             line("gap", message(14, 12), message(9, 8), distance=4),
-            line("repeat", message(2, 9), message(2, 1), same_id=True, adjacent=False),
-            line("repeat", message(3, 10), message(3, 2), same_id=False, adjacent=False),
+            line("repeat", message(2, 9), message(2, 1), same_id=True),
+            line("repeat", message(3, 10), message(3, 2), same_id=False),
+            line("repeat", message(4, 11), message(4, 3), same_id=True, repeated_send=True),
         ),
         queues=(queue,),
         times=((at, "inversion", 3), (at, "gap", 1), (at + 30, "repeat", 2)),
@@ -85,6 +90,7 @@ def told():
         "gap: 4 missing N328AA 14",
         "repeat, same id N328AA 2",
         "repeat, another id N328AA 3",
+        "repeated send N328AA 4",
         "for each 10s",
         "broker-a 0 50 3 2 0 3 1 1 2",
         "The number in the property 'n' must rise",
