@@ -44,6 +44,14 @@ def test_an_id_tells_address_and_process(client_id, address):
     assert parts.pid == os.getpid() & 0xFFFF
 
 
+def test_ids_of_two_containers_differ_that_share_address_pid_moment_and_counter(monkeypatch):
+    monkeypatch.setattr("orderly.producer.pending.time.time", lambda: 1_700_000_000.0)
+    monkeypatch.setattr("orderly.producer.pending.itertools.count", lambda _: iter([7]))
+    first, second = (parse_unique_key(MessageIds("10.0.0.1@1#a").next()) for _ in range(2))
+    assert (first.ip, first.pid, first.counter) == (second.ip, second.pid, second.counter)
+    assert first != second
+
+
 def check(**fields) -> None:
     message = Message("T", **{"body": b"x", **fields})
     check_message(message, 100)
