@@ -574,3 +574,5 @@ def test_mqadmin_is_told_milliseconds_and_messages_a_second(insight, session):
     rates = (told.pull_tps, told.consume_ok_tps, told.consume_failed_tps)
     assert [rate / told.consume_failed_tps for rate in rates] == pytest.approx([5, 4, 1])
     assert told.consume_failed_messages == 40
+    started = insight.running_info(stack=False).properties["PROP_CONSUMER_START_TIMESTAMP"]
+    assert abs(int(started) / 1000 - time.time()) < 3600

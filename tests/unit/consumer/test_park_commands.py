@@ -215,3 +215,18 @@ def test_a_silent_broker_is_asked_once_a_round_and_holds_up_no_other(asked, sett
     for _ in range(2):
         asked.commands.round()
     assert sorted(read) == ["broker-a"] * 2 + ["broker-b"] * 2
+
+
+def test_a_broker_that_refuses_to_read_one_queue_is_asked_about_the_others(asked, hold, cluster):
+    for number in (1, 2):
+        queue = MessageQueue("orders", "broker-a", number)
+        hold(queue, by_key=True, memory=Memory()).owned.parking.note("a", 0, 0, 70)
+    read = []
+
+    def refused(query):
+        read.append(query.queue.queue_id)
+        raise OrderlyError("made by the test")
+
+    cluster.pull_now = refused
+    asked.commands.round()
+    assert sorted(read) == [1, 2]

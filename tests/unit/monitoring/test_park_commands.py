@@ -191,7 +191,10 @@ def test_a_queue_that_is_silent_is_given_up_and_no_more_commands_are_sent(parked
     assert len(owner.records(at)) == 1
 
 
-def test_an_owner_that_gets_on_is_waited_for_however_long_it_takes(parked, owner, monkeypatch):
+@pytest.mark.parametrize("several", [True, False])
+def test_an_owner_that_gets_on_is_waited_for_however_long_it_takes(
+    several, parked, owner, monkeypatch
+):
     """Between two words of it there are 6 s, and the patience is 10 s."""
     at, clock, words = owner.end(), [0.0], [on_its_way(1), on_its_way(2), on_its_way(3), done(4)]
 
@@ -201,7 +204,10 @@ def test_an_owner_that_gets_on_is_waited_for_however_long_it_takes(parked, owner
 
     told = SimpleNamespace(sleep=pause, monotonic=lambda: clock[0], time=time.time)
     monkeypatch.setattr(sender, "time", told)
-    ((_, end),) = ends_of(parked, owner, ["a"], patience=10.0)
+    if several:
+        ((_, end),) = ends_of(parked, owner, ["a"], patience=10.0)
+    else:
+        (end,) = parked.release("a", patience=10.0)
     assert (end.settled, words) == (4, [])
 
 

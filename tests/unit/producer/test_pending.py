@@ -36,7 +36,12 @@ def test_ids_are_unique_over_threads_and_producers():
 
 @pytest.mark.parametrize(
     ("client_id", "address"),
-    [("10.0.0.1@7#ff", "10.0.0.1"), ("2001:db8::1@7#ff", "2001:db8::1"), ("myhost@7", "0.0.0.0")],
+    [
+        ("10.0.0.1@7#ff", "10.0.0.1"),
+        ("2001:db8::1@7#ff", "2001:db8::1"),
+        ("fe80::1%eth0@7#ff", "fe80::1"),
+        ("myhost@7", "0.0.0.0"),
+    ],
 )
 def test_an_id_tells_address_and_process(client_id, address):
     parts = parse_unique_key(MessageIds(client_id).next())
