@@ -11,6 +11,7 @@ from orderly.consumer import retention
 from orderly.consumer.replay import Replay
 from orderly.consumer.retention import RetentionRefresh
 from orderly.errors import RequestTimeout
+from orderly.model import MessageQueue
 from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack, Disposition
@@ -186,3 +187,20 @@ def test_a_key_that_was_released_and_parked_anew_meanwhile_is_left_alone(
         setting.worker.ready(setting.held)
     assert (setting.parking.get("a").at, len(shelf.messages)) == (stored, stored)
     assert "park.kept" not in [e["event"] for e in logs]
+
+
+def test_a_silent_broker_is_asked_about_one_key_of_one_queue_only(
+    keepalive, setting, hold, cluster
+):
+    for number in (1, 2):
+        queue = MessageQueue("orders", "broker-b", number)
+        hold(queue, by_key=True).owned.parking.note("a", 0, 0, 70)
+    asked = []
+
+    def silent(query):
+        asked.append("read")
+        raise RequestTimeout("made by the test")
+
+    cluster.pull_now = silent
+    keepalive.round()
+    assert asked == ["read"]
