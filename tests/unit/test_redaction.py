@@ -80,6 +80,21 @@ def test_a_reason_is_the_programs_unless_it_is_known_as_ours(event):
     assert redacted({"event": "lock.lost", "reason": "60 s"})["reason"] == "60 s"
 
 
+@pytest.mark.parametrize(
+    "event", ["key_function.raised", "command.unreadable", "key.parked", "park.refused"]
+)
+def test_an_error_that_is_only_a_text_of_others_is_not_shown(event):
+    """These events have no exception to tell by, and no key where it is the key that is wrong."""
+    assert redacted({"event": event, "error": SAID})["error"] == NOT_SHOWN
+
+
+@pytest.mark.parametrize("event", ["key.parked", "park.refused"])
+def test_of_a_parked_key_neither_the_reason_nor_a_quoted_key_is_shown(event):
+    told = redacted({"event": event, "key": KEY, "reason": SAID, "why": f"{KEY} is in the way"})
+    assert told["reason"] == NOT_SHOWN
+    assert KEY not in repr(told)
+
+
 @pytest.mark.parametrize("key", [KEY, "it's\n", "a"])
 def test_our_own_errors_lose_the_key_they_quote(key):
     error = f"a message of key {key!r} for orders/broker-a/0 failed: broker-b is gone ({key})"

@@ -229,6 +229,23 @@ def test_leaving_connects_nowhere_and_leaving_twice_is_harmless(client, broker, 
     assert broker.accepted == 0
 
 
+def test_brokers_that_no_route_names_any_more_are_left_too(client, new_broker, cluster, join):
+    """One where a topic was, or a proxy before: it would list this member for two minutes."""
+    former, present = new_broker(), new_broker()
+    cluster.add("orders", **{"broker-a": {0: former.address}})
+    join(client)
+    client.heartbeat.register_producer("p")
+    client.heartbeat.heartbeat_now()
+    cluster.add("orders", **{"broker-a": {0: present.address}})
+    client.routes.refresh("orders")
+    client.heartbeat.unregister_consumer("g")
+    client.heartbeat.unregister_producer("p")
+    left = [command.ext for command in former.requests(LEAVE)]
+    assert [(ext.get("consumerGroup"), ext.get("producerGroup")) for ext in left] == [
+        ("g", None), (None, "p"),
+    ]  # fmt: skip
+
+
 def test_a_broker_that_refuses_to_let_go_is_logged(client, broker, join, caplog):
     broker.on(LEAVE, code=1, remark="no")
     join(client)

@@ -11,6 +11,7 @@ from orderly.config import ClientConfig, ConsumerConfig
 from orderly.consumer import introspection
 from orderly.consumer.introspection import ConsumerInspector, SpanEnds, held_queues, troubled
 from orderly.consumer.session import Outlook
+from orderly.consumer.statistics import ReturnType
 from orderly.ordering import pull_window
 from orderly.ordering.explain import Why
 from orderly.ordering.fingerprint import Fingerprint
@@ -560,3 +561,18 @@ def test_the_monitor_is_told_why_nothing_is_pulled(trouble, why, reason, hold):
     report = report_of(held, at=begun + 7)
     assert (report.why, report.reason) == (why, reason)
     assert report.seconds == (7 if why == "PULL_FAILS" else None)
+
+
+def test_mqadmin_is_told_milliseconds_and_messages_a_second(insight, session):
+    """Each figure under its own name: its table has no units."""
+    for _ in range(2):
+        session.statistics.pulled("orders", 100, 0.25, now())
+        session.statistics.consumed("orders", 80, 1.5, ReturnType.SUCCESS, now(), ok=True)
+        session.statistics.consumed("orders", 20, 0.5, ReturnType.FAILED, now(), ok=False)
+    told = insight.running_info(stack=False).topics["orders"]
+    assert (told.pull_rt, told.consume_rt) == (250.0, 1000.0)
+    rates = (told.pull_tps, told.consume_ok_tps, told.consume_failed_tps)
+    assert [rate / told.consume_failed_tps for rate in rates] == pytest.approx([5, 4, 1])
+    assert told.consume_failed_messages == 40
+    started = insight.running_info(stack=False).properties["PROP_CONSUMER_START_TIMESTAMP"]
+    assert abs(int(started) / 1000 - time.time()) < 3600

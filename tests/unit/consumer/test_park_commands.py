@@ -9,11 +9,12 @@ from orderly.consumer import command_task, park_commands
 from orderly.consumer.park_commands import ParkCommands
 from orderly.consumer.replay import Replay
 from orderly.errors import OrderlyError, RequestTimeout
+from orderly.model import MessageQueue
 from orderly.ordering.owned_queue import Drop
 from orderly.ordering.results import Ack
 from orderly.protocol.park_record import Command, Result, Verb, control_message, park_request
 from tests.support.messages import message
-from tests.unit.consumer.conftest import PARK_QUEUE
+from tests.unit.consumer.conftest import PARK_QUEUE, Memory
 
 
 class Asked:
@@ -198,3 +199,34 @@ def test_what_a_command_waits_for_is_told_once_and_counts_as_no_beginning(
     setting.owned.resume_key("a", now())
     setting.worker.ready(setting.held)
     assert asked.result().settled == 1
+
+
+def test_a_silent_broker_is_asked_once_a_round_and_holds_up_no_other(asked, setting, hold, cluster):
+    queues = [MessageQueue("orders", name, n) for name in ("broker-a", "broker-b") for n in (1, 2)]
+    for queue in queues:
+        hold(queue, by_key=True, memory=Memory()).owned.parking.note("a", 0, 0, 70)
+    read = []
+
+    def silent(query):
+        read.append(query.queue.broker_name)
+        raise RequestTimeout("made by the test")
+
+    cluster.pull_now = silent
+    for _ in range(2):
+        asked.commands.round()
+    assert sorted(read) == ["broker-a"] * 2 + ["broker-b"] * 2
+
+
+def test_a_broker_that_refuses_to_read_one_queue_is_asked_about_the_others(asked, hold, cluster):
+    for number in (1, 2):
+        queue = MessageQueue("orders", "broker-a", number)
+        hold(queue, by_key=True, memory=Memory()).owned.parking.note("a", 0, 0, 70)
+    read = []
+
+    def refused(query):
+        read.append(query.queue.queue_id)
+        raise OrderlyError("made by the test")
+
+    cluster.pull_now = refused
+    asked.commands.round()
+    assert sorted(read) == [1, 2]

@@ -128,6 +128,24 @@ def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, s
     assert len(setting.parking) == 1
 
 
+@pytest.mark.parametrize("limits", [{"messages": 3}, {"size": 3 * 70}], ids=str)
+def test_messages_that_are_parked_together_do_not_pass_the_limit_together(limits, setting, shelf):
+    object.__setattr__(setting.session.config, "parking", ParkLimits(**limits))
+    setting.park("a")
+    setting.pulled("b", "b", "c")
+    first, second = setting.take(), setting.take()
+    waits = []
+
+    def meanwhile():
+        shelf.after_send = lambda: None
+        waits.append(setting.aside.park(setting.held, second, {}))
+
+    shelf.after_send = meanwhile
+    assert setting.aside.park(setting.held, first, {}) is None
+    assert waits == [1.0]
+    assert (setting.parking.messages, setting.parking.size) == (3, 3 * 70)
+
+
 def test_beyond_a_limit_a_key_waits_longer_each_time_and_it_is_told_why(setting):
     object.__setattr__(setting.session.config, "parking", ParkLimits(keys=1))
     setting.park("a")

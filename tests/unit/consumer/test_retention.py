@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
+from orderly.clock import now
 from orderly.consumer import retention
 from orderly.consumer.replay import Replay
 from orderly.consumer.retention import RetentionRefresh
 from orderly.errors import RequestTimeout
+from orderly.model import MessageQueue
 from orderly.ordering.lane import Turn
 from orderly.ordering.owned_queue import Drop
-from orderly.ordering.results import Ack
+from orderly.ordering.results import Ack, Disposition
 from orderly.protocol.park_record import Command, Result, Verb
 
 HOUR = 3600.0
@@ -166,3 +168,39 @@ def test_a_broker_that_does_not_say_keeps_for_three_days(keepalive, park_at, set
     park_at(37, "b")
     keepalive.round()
     assert shelf.parked[2:] == [("b", 1)]
+
+
+def test_a_key_that_was_released_and_parked_anew_meanwhile_is_left_alone(
+    keepalive, park_at, setting, shelf
+):
+    """Else it would begin where it was before, and former commands would be about it."""
+    park_at(6, "a")
+    setting.owned.want_turn("a", Turn("a release that calls the handler"))
+    batch = setting.take()
+    keepalive.round()
+    setting.parking.release("a")
+    setting.owned.finish(batch, Disposition.COMMIT, now())
+    setting.park("b")
+    stored = len(shelf.messages)
+    setting.parking.note("a", 7, stored, 70)
+    with capture_logs() as logs:
+        setting.worker.ready(setting.held)
+    assert (setting.parking.get("a").at, len(shelf.messages)) == (stored, stored)
+    assert "park.kept" not in [e["event"] for e in logs]
+
+
+def test_a_silent_broker_is_asked_about_one_key_of_one_queue_only(
+    keepalive, setting, hold, cluster
+):
+    for number in (1, 2):
+        queue = MessageQueue("orders", "broker-b", number)
+        hold(queue, by_key=True).owned.parking.note("a", 0, 0, 70)
+    asked = []
+
+    def silent(query):
+        asked.append("read")
+        raise RequestTimeout("made by the test")
+
+    cluster.pull_now = silent
+    keepalive.round()
+    assert asked == ["read"]

@@ -286,6 +286,22 @@ def test_the_lease_counts_from_the_question_and_never_ends_when_broadcasting(
     assert held.owned.lease.valid(now() + 1e9)
 
 
+@pytest.mark.parametrize(("part", "locks"), [(0.5, 2), (0.4, 1)])
+def test_a_queue_that_is_taken_late_is_renewed_at_once(
+    part, locks, session, taker, cluster, monkeypatch
+):
+    """Else its lock could run out before the next round of renewals."""
+    clock = [now()]
+    for module in ("rebalancer", "renewal"):
+        monkeypatch.setattr(f"orderly.consumer.{module}.now", lambda: clock[0])
+    begun, takes = clock[0], session.config.lock_interval * part
+    cluster.during["query"] = lambda: clock.__setitem__(0, begun + takes)
+    taker.take(QUEUES[:1], ORDERS)
+    (held,) = session.held()
+    assert [name for name, *_ in cluster.calls].count("lock") == locks
+    assert held.owned.lease.renewed_at == (clock[0] if locks == 2 else begun)
+
+
 def slow_rebuild(session, monkeypatch, clock, *, seconds):
     """A state broker whose record is lost, and whose park queue of 120 blocks takes so long."""
     broker = StateBroker(block=1, park=[parked_message("a", at, at) for at in range(120)])

@@ -191,6 +191,26 @@ def test_a_queue_that_is_silent_is_given_up_and_no_more_commands_are_sent(parked
     assert len(owner.records(at)) == 1
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_an_owner_that_gets_on_is_waited_for_however_long_it_takes(
+    several, parked, owner, monkeypatch
+):
+    """Between two words of it there are 6 s, and the patience is 10 s."""
+    at, clock, words = owner.end(), [0.0], [on_its_way(1), on_its_way(2), on_its_way(3), done(4)]
+
+    def pause(_):
+        clock[0] += 6.0
+        owner.answer(at, words.pop(0))
+
+    told = SimpleNamespace(sleep=pause, monotonic=lambda: clock[0], time=time.time)
+    monkeypatch.setattr(sender, "time", told)
+    if several:
+        ((_, end),) = ends_of(parked, owner, ["a"], patience=10.0)
+    else:
+        (end,) = parked.release("a", patience=10.0)
+    assert (end.settled, words) == (4, [])
+
+
 def test_of_an_interrupted_wait_it_is_told_which_commands_stay(parked, owner, sleeps):
     def interrupt(_):
         raise KeyboardInterrupt

@@ -181,6 +181,21 @@ def tried(callback, tries):
     return answers[-1]
 
 
+def test_a_call_in_which_the_message_was_not_tried_counts_no_attempt():
+    """An outage holds a message back, say: what is tried next is the same attempt."""
+    tries = []
+
+    def handler(messages, context):
+        tries.append((context.attempt, messages[0].reconsume_times))
+        if len(tries) == 2:
+            context.not_tried(messages[0])
+        return context.suspend(0.01)
+
+    callback = NativeListener(handler, Reading(), None)
+    assert [tried(callback, tries) for _ in range(4)] == [LATER] * 4
+    assert tries == [(1, 0), (2, 1), (2, 1), (3, 2)]
+
+
 def test_what_is_done_is_forgotten():
     tries = []
     callback = made(numbered(tries, [None, None, Ack(), None]), retry=AT_ONCE)

@@ -39,3 +39,9 @@ def test_it_forgets_the_oldest_beyond_its_bound():
     for offset in range(3):
         waits.again(replace(ONE, queue_offset=offset), due=1.0, tried=True)
     assert [waits.tries(replace(ONE, queue_offset=offset)) for offset in range(3)] == [0, 1, 1]
+
+
+def test_a_message_at_the_same_place_of_a_topic_made_anew_is_another_one():
+    waits, first = Waits(), message(7)
+    waits.again(first, 5.0, tried=True)
+    assert (waits.tries(first), waits.tries(replace(first, message_id="id-of-another"))) == (1, 0)

@@ -10,6 +10,7 @@ import pytest
 import structlog
 from hypothesis import given
 
+from orderly.config import ProducerConfig
 from orderly.errors import ConfigError, LockLost, QueueRecreated
 from orderly.model import MessageQueue
 from orderly.once.rule import (
@@ -66,6 +67,16 @@ def test_a_producers_retry_is_a_duplicate_and_its_offset_counts():
         Verdict.DUPLICATE,
         Row(11, 5, 1011, ("m9", "m10")),
     )
+
+
+def test_a_batch_that_is_stored_a_second_time_has_no_effect_a_second_time():
+    batch, row = ProducerConfig().batch_messages, None
+    for offset in range(batch):
+        verdict, row = decide(row, came(offset))
+        assert verdict is Verdict.APPLY
+    for offset in range(batch):
+        verdict, row = decide(row, came(batch + offset, message_id=f"m{offset}"))
+        assert verdict is Verdict.DUPLICATE
 
 
 def test_messages_without_an_id_are_told_apart_by_offsets():

@@ -36,12 +36,25 @@ def test_ids_are_unique_over_threads_and_producers():
 
 @pytest.mark.parametrize(
     ("client_id", "address"),
-    [("10.0.0.1@7#ff", "10.0.0.1"), ("2001:db8::1@7#ff", "2001:db8::1"), ("myhost@7", "0.0.0.0")],
+    [
+        ("10.0.0.1@7#ff", "10.0.0.1"),
+        ("2001:db8::1@7#ff", "2001:db8::1"),
+        ("fe80::1%eth0@7#ff", "fe80::1"),
+        ("myhost@7", "0.0.0.0"),
+    ],
 )
 def test_an_id_tells_address_and_process(client_id, address):
     parts = parse_unique_key(MessageIds(client_id).next())
     assert ipaddress.ip_address(parts.ip) == ipaddress.ip_address(address)
     assert parts.pid == os.getpid() & 0xFFFF
+
+
+def test_ids_of_two_containers_differ_that_share_address_pid_moment_and_counter(monkeypatch):
+    monkeypatch.setattr("orderly.producer.pending.time.time", lambda: 1_700_000_000.0)
+    monkeypatch.setattr("orderly.producer.pending.itertools.count", lambda _: iter([7]))
+    first, second = (parse_unique_key(MessageIds("10.0.0.1@1#a").next()) for _ in range(2))
+    assert (first.ip, first.pid, first.counter) == (second.ip, second.pid, second.counter)
+    assert first != second
 
 
 def check(**fields) -> None:

@@ -217,6 +217,13 @@ def test_a_generic_failure_splits_a_batch_and_retries_a_single_message(start, br
     assert broker.stored == [b"m0", b"m1", b"m2"]
 
 
+def test_one_message_is_sent_again_after_a_generic_failure(start, broker):
+    broker.script = lambda _: BrokerError("busy", code=1) if len(broker.requests) < 3 else None
+    producer = start(config=ProducerConfig(retry_backoff=0.01))
+    assert producer.send(message("m")).queue_offset == 0
+    assert [request.bodies for request in broker.requests] == [[b"m"]] * 3
+
+
 def test_a_refusal_of_the_whole_queue_is_not_retried(start, broker):
     broker.script = lambda _: NoPermission("no", code=16)
     with pytest.raises(SendFailed) as failed:

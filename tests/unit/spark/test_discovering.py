@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from orderly import Client
@@ -24,6 +27,7 @@ from orderly.spark.offsets import (
 )
 from orderly.testing import FakeBroker
 from tests.support.topics import delete, expire, fill
+from tests.support.waiting import patient_client
 
 T0 = 1_763_712_000  # when the first message of each queue was stored
 
@@ -207,6 +211,34 @@ def test_a_pinned_queue_whose_broker_is_away_is_not_lost():
             pin(again)
         fake.restart_broker("broker-b")
         assert pin(again) == pinned
+
+
+@pytest.mark.parametrize("up_first", [True, False])
+def test_a_queue_is_not_gone_if_its_broker_was_away_before_or_after(up_first, monkeypatch):
+    """It went, or came, while the routes were read: they do not name it."""
+    with FakeBroker(brokers=("broker-a", "broker-b")) as fake:
+        fake.create_topic("orders", 1)
+        of_a, of_b = (MessageQueue("orders", f"broker-{name}", 0) for name in "ab")
+        lost = replace(of_a, queue_id=1)
+        kill, restart = (
+            partial(act, "broker-b") for act in (fake.kill_broker, fake.restart_broker)
+        )
+
+        def looked(*asked, look=discovering.look):
+            if up_first:
+                kill()
+            seen = look(*asked)
+            if not up_first:
+                restart()
+            return seen
+
+        monkeypatch.setattr(discovering, "look", looked)
+        if not up_first:
+            kill()
+        with patient_client(fake.namesrv) as client:
+            seen = discovering.look_closely(client, ["orders"])
+        assert (seen.gone(lost), seen.gone(of_a), seen.gone(of_b)) == (True, False, False)
+        assert of_b not in seen.spans
 
 
 def test_a_namespace_goes_before_topics_groups_and_offsets(orderly_fake):

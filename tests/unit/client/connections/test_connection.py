@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from orderly.client import connection as connection_module
-from orderly.client.connection import Connection
+from orderly.client.connection import Connection, open_socket
 from orderly.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -624,3 +625,20 @@ def test_no_answer_hints_at_the_address_the_broker_announces(dial, monkeypatch):
 def test_an_address_that_is_none(dial, address):
     with pytest.raises(ConnectFailed, match="host:port"):
         dial(address)
+
+
+def test_a_peer_that_vanished_is_noticed_in_a_minute_and_nothing_waits_to_be_sent(server):
+    with open_socket(server.address, connect_timeout=SOON, write_timeout=2.5) as sock:
+
+        def told(name, level=socket.IPPROTO_TCP):
+            return sock.getsockopt(level, getattr(socket, name))
+
+        assert told("SO_KEEPALIVE", socket.SOL_SOCKET)
+        idle = told("TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE")
+        assert idle + told("TCP_KEEPINTVL") * told("TCP_KEEPCNT") <= 60
+        assert told("TCP_NODELAY")
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert 0 < told("TCP_USER_TIMEOUT") <= 60_000
+        assert sock.gettimeout() is None
+        limit = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, 16)
+        assert struct.unpack("@ll", limit) == (2, 500_000)

@@ -12,6 +12,7 @@ import stat
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from orderly.client import tls as tls_module
 from orderly.client.connection import Connection
 from orderly.client.security import security_of
 from orderly.client.tls import TlsStream
+from orderly.config import ClientConfig
 from orderly.errors import ConfigError, ConnectFailed, ConnectionLost
 from orderly.protocol.codes import RequestCode
 from orderly.protocol.frame import encode_frame, reply_to, request
@@ -242,6 +244,23 @@ def test_a_server_that_only_speaks_old_versions_is_told(serve, dial, authority):
     server = serve(context)
     with pytest.raises(ConnectFailed, match=r"TLS 1\.2 or newer"):
         dial(server.address, trusting(authority))
+
+
+def test_versions_below_1_2_and_renegotiations_are_refused_by_us(monkeypatch):
+    """This system's OpenSSL would refuse them by itself; one with older settings would not."""
+    made = []
+
+    def lax(protocol):
+        made.append(ssl.SSLContext(protocol))
+        made[0].minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        made[0].options &= ~ssl.OP_NO_RENEGOTIATION
+        return made[0]
+
+    lax_ssl = SimpleNamespace(**vars(ssl) | {"SSLContext": lax})
+    monkeypatch.setattr(tls_module, "ssl", lax_ssl)
+    security_of(ClientConfig(namesrv="nobody:1", tls=True))
+    assert made[0].minimum_version == ssl.TLSVersion.TLSv1_2
+    assert ssl.OP_NO_RENEGOTIATION in made[0].options
 
 
 def test_a_handshake_without_answer_is_given_up_in_time(serve, dial, authority):

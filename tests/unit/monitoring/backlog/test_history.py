@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orderly.monitoring.backlog.history import POINTS, OffsetHistory
+from orderly.monitoring.backlog.history import POINTS, OffsetHistory, RateEstimator
 
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 40)), min_size=2, max_size=80)
 
@@ -75,3 +75,19 @@ def test_a_queue_that_got_shorter_begins_anew():
     assert when(curve, 150) is None
     assert len(curve._ends) == 2
     assert 1020.0 <= when(curve, 10) <= 1030.0
+
+
+def test_a_rate_is_of_the_last_window_and_not_of_all_that_was_seen():
+    """A queue that got ten messages a second for an hour, and then nothing any more."""
+    rates = RateEstimator(0.0, [0])
+    for at in range(10, 3600, 10):
+        assert rates.rates(at, [at * 10], 60.0)[0][0] == pytest.approx(10.0)
+    told = [rates.rates(at, [35_900], 60.0) for at in range(3600, 3730, 10)]
+    assert all(30.0 <= elapsed <= 60.0 for _, elapsed in told)
+    assert told[-1][0][0] == 0.0
+
+
+def test_a_rate_is_not_known_where_an_offset_is_not_or_went_back():
+    rates = RateEstimator(0.0, [0, -1, 5, 5])
+    assert list(rates.rates(10.0, [20, 7, -1, 4], 60.0)[0]) == [2.0, None, None, None]
+    assert rates.rates(0.0, [20, 7, 5, 5], 60.0) == ([None] * 4, 0.0)

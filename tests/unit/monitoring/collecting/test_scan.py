@@ -402,6 +402,14 @@ def test_statistics_that_say_0_are_not_taken_for_an_offset(orders, world, refuse
     assert scan.committed[PAIR] == (3, 0, NEVER, NEVER)
 
 
+def test_a_0_that_could_not_be_checked_is_not_taken_for_one_that_never_committed(
+    orders, refused, collector
+):
+    refused(Code.GET_ALL_CONSUMER_OFFSET, Code.QUERY_CONSUMER_OFFSET)
+    scan = collector(groups=("pay",)).scan()
+    assert scan.committed == {PAIR: (3, NOT_READ, NEVER, NEVER)}
+
+
 def test_a_user_who_may_only_read_its_group_and_topic_gets_an_answer(orders, refused, collector):
     refused(
         Code.GET_ALL_CONSUMER_OFFSET,
