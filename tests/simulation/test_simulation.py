@@ -253,7 +253,7 @@ def quiet_world(**changes):
     log = SimpleNamespace(max_offset=3, entry=lambda offset: SimpleNamespace(data=b""))
     world.truth.log = lambda queue: log
     world.truth.wanted = lambda queue, offset: True
-    world.truth.covered = lambda queue, offset: False
+    world.truth.covered = world.truth.passed = lambda queue, offset: False
     world.truth.has_stored = lambda queue: True
     world.truth.stored = lambda queue: 2
     world.truth.key = lambda queue, offset: "a"
@@ -536,7 +536,7 @@ def test_a_state_in_several_records_counts_once_the_last_part_is_stored():
     world.truth.finished[queue] |= {0, 1}
     world.truth.log = lambda queue: SimpleNamespace(max_offset=2)
     world.truth.wanted = lambda queue, offset: True
-    world.truth.covered = lambda queue, offset: False
+    world.truth.covered = world.truth.passed = lambda queue, offset: False
     first = Entry(
         owner="x", token=0, number=1, previous=0, epoch=1, low=1, previous_low=0, runs=(), chunks=2
     )
