@@ -2,8 +2,9 @@
 
 Per key, first deliveries strictly rise in the order of sending and none is skipped. Per queue, a
 delivery goes at most one message forward; it may go back (a failed message at once, others after a
-handover), but never below what was committed, and then goes on without a gap. No two handlers
-work on one queue at a time. Pure, and linear in the number of records.
+handover), but never below what was committed, and then goes on without a gap. A message that is
+stored twice may be left out where a lower copy of it was finished. No two handlers work on one
+queue at a time. Pure, and linear in the number of records.
 
 When a broker forgets its locks, a member that is no longer the owner can go on, because it cannot
 know. Such deliveries are *excused*: only the others must be in order, and they may pass over
@@ -142,9 +143,10 @@ def _judge_messages(verdict: Verdict, sent: list[Sent], delivered: list[Delivere
     known = {record.id for record in sent}
     finished = {record.id for record in delivered if record.success}
     places = {(record.id, record.queue, record.offset) for record in delivered}
+    stored = places.union((record.id, record.queue, record.offset) for record in sent)
     ids = {record.id for record in delivered}
     verdict.duplicates = len(delivered) - len(places)
-    verdict.log_duplicates = len(places) - len(ids)
+    verdict.log_duplicates = len(stored) - len(ids | known)
     for record in sent:
         if record.id not in finished:
             verdict.note("lost", f"{record.id!r} of key {record.key!r} was never finished")
@@ -195,24 +197,31 @@ class _Queue:
     """One queue's log, and how far its deliveries have got."""
 
     position: dict[int, int]
+    ids: dict[int, Hashable]
     committed: int = -1
     at: int = -1
     failed: bool = False
     busy_until: float = 0.0
     passed: set[int] = field(default_factory=set)
+    finished: dict[Hashable, int] = field(default_factory=dict)
+
+    def may_pass(self, position: int) -> bool:
+        """Whether a message may be left out: somebody excused had it, or a lower copy is done."""
+        first = self.finished.get(self.ids.get(position), position)
+        return position in self.passed or first < position
 
 
 def _judge_queues(verdict: Verdict, sent: list[Sent], events: list[Delivered | Committed]) -> None:
-    logs: dict[Hashable, set[int]] = {}
+    logs: dict[Hashable, dict[int, Hashable]] = {}
     stored: list[Sent | Delivered] = [*sent, *(e for e in events if isinstance(e, Delivered))]
     for record in stored:
-        logs.setdefault(record.queue, set()).add(record.offset)
-    queues = {
-        name: _Queue({offset: i for i, offset in enumerate(sorted(offsets))})
-        for name, offsets in logs.items()
-    }
+        logs.setdefault(record.queue, {})[record.offset] = record.id
+    queues = {}
+    for name, log in logs.items():
+        positions = {offset: place for place, offset in enumerate(sorted(log))}
+        queues[name] = _Queue(positions, {positions[offset]: id_ for offset, id_ in log.items()})
     for event in events:
-        queue = queues.setdefault(event.queue, _Queue({}))
+        queue = queues.setdefault(event.queue, _Queue({}, {}))
         if isinstance(event, Committed):
             queue.committed = event.offset
         else:
@@ -227,7 +236,7 @@ def _step(verdict: Verdict, queue: _Queue, event: Delivered) -> None:
             queue.passed.add(position)
         return
     furthest = queue.at if queue.failed else queue.at + 1
-    while furthest < position and furthest in queue.passed:
+    while furthest < position and queue.may_pass(furthest):
         furthest += 1
     if position > furthest:
         passed = "a failed message" if queue.failed else f"{position - furthest} messages"
@@ -237,4 +246,6 @@ def _step(verdict: Verdict, queue: _Queue, event: Delivered) -> None:
     if event.ended and event.started < queue.busy_until:
         verdict.note("overlaps", f"{where} began while another handler had the queue")
     queue.at, queue.failed = position, not event.success
+    if event.success:
+        queue.finished[event.id] = min(position, queue.finished.get(event.id, position))
     queue.busy_until = max(queue.busy_until, event.ended)

@@ -6,7 +6,7 @@ import pytest
 
 from orderly import Message, OrderlyProducer, ProducerConfig
 from orderly.client import connection
-from orderly.protocol.properties import ATTEMPT
+from orderly.ordering.repeats import which_attempt
 from orderly.testing import EmbeddedBroker
 from tests.support.topics import pulled
 from tests.support.waiting import await_visible, eventually, patient_client
@@ -45,7 +45,7 @@ def test_no_copy_is_stored_behind_the_one_that_was_acknowledged(broker, size, mo
     copies = {}
     for message in pulled(client, "t"):
         name = (message.sharding_key, message.body.split()[0])
-        copies.setdefault(name, []).append(int(message.properties.get(ATTEMPT, "1")))
+        copies.setdefault(name, []).append(which_attempt(message))
     assert max(len(found) for found in copies.values()) > 2
     assert [found for found in copies.values() if found[-1] != max(found)] == []
 

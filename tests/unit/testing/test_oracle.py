@@ -192,3 +192,32 @@ def test_small_runs(count):
 def test_a_copy_in_another_queue_is_no_mere_duplicate():
     sent, events = a_run(3)
     assert judge(sent, [*events, replace(events[0], queue=2, offset=50)]).disorder == 1
+
+
+def a_log_with_a_copy():
+    """m0 is stored at 0 and at 2, and its producer was told of the second; m1 is at 1, m2 at 3."""
+    sent = [Sent("k", "m0", 0, 2), Sent("k", "m1", 0, 1), Sent("k", "m2", 0, 3)]
+    first = Delivered("k", "m0", 0, 0)
+    return sent, first, Delivered("k", "m1", 0, 1), Delivered("k", "m2", 0, 3)
+
+
+def test_a_copy_may_be_left_out_where_the_first_one_was_finished():
+    sent, first, second, third = a_log_with_a_copy()
+    verdict = judge(sent, [first, second, third])
+    assert verdict.ok
+    assert (verdict.log_duplicates, verdict.duplicates) == (1, 0)
+
+
+def test_a_copy_must_not_be_left_out_where_the_first_one_was_not_finished():
+    sent, first, second, third = a_log_with_a_copy()
+    failed = replace(first, success=False)
+    assert not judge(sent, [failed, second, third]).ok
+    assert judge(sent, [second, third]).skipped == 1
+    assert judge(sent, [second, third]).lost == 1
+
+
+def test_the_first_copy_must_not_be_left_out_for_a_later_one():
+    sent, first, second, third = a_log_with_a_copy()
+    late = replace(first, offset=2)
+    events = [replace(first, success=False), second, late, third]
+    assert judge(sent, events).skipped == 1
