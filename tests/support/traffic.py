@@ -50,15 +50,18 @@ class CommitWatch:
         self._thread.join()
 
     def violations(self, events):
-        """Commits that went back, or past a message that no handler had finished by then."""
+        """Commits that went back, or past a message that a handler finished only later.
+
+        What no handler ever got is a copy that was left out, or the oracle says that it is lost.
+        """
         finished = _finished_by(events)
         found, highest = [], {}
         for when, queue, offset in self.samples:
             if offset < highest.get(queue, 0):
                 found.append(f"queue {queue}: {highest[queue]} -> {offset}")
             highest[queue] = offset
-            done = finished.get(queue, ())
-            if offset > len(done) or (offset and done[offset - 1] > when):
+            done = finished.get(queue, [math.inf])
+            if offset and done[min(offset, len(done)) - 1] > when:
                 found.append(f"queue {queue}: {offset} committed before it was finished")
         return found
 
@@ -96,7 +99,7 @@ def _finished_by(events):
 def _running_maximum(by_offset):
     latest, found = 0.0, []
     for offset in range(max(by_offset) + 1):
-        latest = max(latest, by_offset.get(offset, math.inf))
+        latest = max(latest, by_offset.get(offset, latest))
         found.append(latest)
     return found
 
