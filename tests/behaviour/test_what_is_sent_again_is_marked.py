@@ -68,11 +68,14 @@ def test_a_message(start_unlucky, copies, topic, size):
     assert {message.sharding_key for message in found} == {"a"}
 
 
-def test_each_message_of_a_batch(start_unlucky, copies, topic):
-    producer = start_unlucky(NO_ANSWER, NO_ANSWER, linger=10.0, batch_messages=8)
-    for number in range(8):
+def send_batch(producer, topic, count):
+    for number in range(count):
         producer.submit(Message(topic, b"%d" % number, sharding_key="a"))
     assert producer.flush()
+
+
+def test_each_message_of_a_batch(start_unlucky, copies, topic):
+    send_batch(start_unlucky(NO_ANSWER, NO_ANSWER, linger=10.0, batch_messages=8), topic, 8)
     found = copies()
     assert [marks(each) for each in found.values()] == [[1, 2, 3]] * 8
     assert [len(identities(each)) for each in found.values()] == [1] * 8
@@ -80,10 +83,7 @@ def test_each_message_of_a_batch(start_unlucky, copies, topic):
 
 
 def test_each_message_of_a_batch_that_is_split(start_unlucky, copies, topic):
-    producer = start_unlucky(NO_ANSWER, SPOILT, linger=10.0, batch_messages=4)
-    for number in range(4):
-        producer.submit(Message(topic, b"%d" % number, sharding_key="a"))
-    assert producer.flush()
+    send_batch(start_unlucky(NO_ANSWER, SPOILT, linger=10.0, batch_messages=4), topic, 4)
     found = copies()
     assert [marks(each) for each in found.values()] == [[1, 2, 3]] * 4
     assert len({born for each in found.values() for _, born in identities(each)}) == 1

@@ -14,7 +14,6 @@ from orderly.ordering.repeats import is_marked
 from tests.simulation.truth import Broken, number_of
 
 _IN_HAND = 1.0  # seconds in which a repeat is left out that was taken before a seek
-JUDGED = True  # whether the consumer leaves repeats out
 
 
 class Repeats:
@@ -30,7 +29,7 @@ class Repeats:
         self._happened = world.happened
         settings = dict(world.scenario.settings)
         self._by_key = settings["order"] == "key"
-        self._judged = JUDGED and settings.get("skip_repeats", True)
+        self._judged = settings.get("skip_repeats", True)
         self._copies = defaultdict(dict)  # by queue and send: its offsets
         self._looked_at = defaultdict(int)  # by queue: how much of its log
         self._asked = defaultdict(list)  # by queue: where a person or a program let it go on

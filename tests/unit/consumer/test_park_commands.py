@@ -201,32 +201,32 @@ def test_what_a_command_waits_for_is_told_once_and_counts_as_no_beginning(
     assert asked.result().settled == 1
 
 
+def failing(cluster, error):
+    """Let each pull fail; returns the queues that are read from now on."""
+    read = []
+
+    def pull_now(query):
+        read.append(query.queue)
+        raise error
+
+    cluster.pull_now = pull_now
+    return read
+
+
 def test_a_silent_broker_is_asked_once_a_round_and_holds_up_no_other(asked, setting, hold, cluster):
     queues = [MessageQueue("orders", name, n) for name in ("broker-a", "broker-b") for n in (1, 2)]
     for queue in queues:
         hold(queue, by_key=True, memory=Memory()).owned.parking.note("a", 0, 0, 70)
-    read = []
-
-    def silent(query):
-        read.append(query.queue.broker_name)
-        raise RequestTimeout("made by the test")
-
-    cluster.pull_now = silent
+    read = failing(cluster, RequestTimeout("made by the test"))
     for _ in range(2):
         asked.commands.round()
-    assert sorted(read) == ["broker-a"] * 2 + ["broker-b"] * 2
+    assert sorted(queue.broker_name for queue in read) == ["broker-a"] * 2 + ["broker-b"] * 2
 
 
 def test_a_broker_that_refuses_to_read_one_queue_is_asked_about_the_others(asked, hold, cluster):
     for number in (1, 2):
         queue = MessageQueue("orders", "broker-a", number)
         hold(queue, by_key=True, memory=Memory()).owned.parking.note("a", 0, 0, 70)
-    read = []
-
-    def refused(query):
-        read.append(query.queue.queue_id)
-        raise OrderlyError("made by the test")
-
-    cluster.pull_now = refused
+    read = failing(cluster, OrderlyError("made by the test"))
     asked.commands.round()
-    assert sorted(read) == [1, 2]
+    assert sorted(queue.queue_id for queue in read) == [1, 2]

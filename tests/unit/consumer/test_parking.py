@@ -112,10 +112,8 @@ def test_keys_that_are_equal_are_one(setting, shelf):
     assert shelf.parked == [(1, 0), (1, 1)]
 
 
-def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, shelf):
-    object.__setattr__(setting.session.config, "parking", ParkLimits(keys=1))
-    setting.pulled("a", "b")
-    first, second = setting.take(), setting.take()
+def park_together(setting, shelf, first, second):
+    """Park a batch, and another one while the first is being stored; what became of each."""
     waits = []
 
     def meanwhile():
@@ -123,8 +121,14 @@ def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, s
         waits.append(setting.aside.park(setting.held, second, {}))
 
     shelf.after_send = meanwhile
-    assert setting.aside.park(setting.held, first, {}) is None
-    assert waits == [1.0]
+    return setting.aside.park(setting.held, first, {}), *waits
+
+
+def test_keys_that_are_parked_together_do_not_pass_the_limit_together(setting, shelf):
+    object.__setattr__(setting.session.config, "parking", ParkLimits(keys=1))
+    setting.pulled("a", "b")
+    first, second = setting.take(), setting.take()
+    assert park_together(setting, shelf, first, second) == (None, 1.0)
     assert len(setting.parking) == 1
 
 
@@ -134,15 +138,7 @@ def test_messages_that_are_parked_together_do_not_pass_the_limit_together(limits
     setting.park("a")
     setting.pulled("b", "b", "c")
     first, second = setting.take(), setting.take()
-    waits = []
-
-    def meanwhile():
-        shelf.after_send = lambda: None
-        waits.append(setting.aside.park(setting.held, second, {}))
-
-    shelf.after_send = meanwhile
-    assert setting.aside.park(setting.held, first, {}) is None
-    assert waits == [1.0]
+    assert park_together(setting, shelf, first, second) == (None, 1.0)
     assert (setting.parking.messages, setting.parking.size) == (3, 3 * 70)
 
 

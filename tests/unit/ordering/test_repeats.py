@@ -188,14 +188,6 @@ def stored(attempts):
     return log
 
 
-def test_nothing_of_a_former_topic_is_known():
-    queue = owned(by_key=False, repeats=Repeats(floor=5))
-    feed(queue, [send(0, attempt=2)], [])
-    queue.finish(queue.take(1, 0.0), Disposition.COMMIT, 0.0)
-    queue.drop(Drop.RECREATED)
-    assert (queue.sent_again, queue.floor) == ((), 0)
-
-
 attempts = st.tuples(st.integers(0, 5), st.integers(1, 3))
 
 
