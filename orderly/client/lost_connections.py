@@ -51,13 +51,16 @@ class LostConnections:
         self._calls = calls
         self._client_id = client_id
         self._producers = producers
-        self._unread: dict[str, tuple[bool]] = {}  # by address: whether the broker listed them all
+        # By address, a new object each time: whether the broker listed all that were lost. What was
+        # waited for is kept beside it, not taken out: another loss may come between two steps.
+        self._lost: dict[str, tuple[bool]] = {}
+        self._read: dict[str, tuple[bool]] = {}
         self._waiting = SingleFlight[None]()
 
     def note(self, connection: Connection) -> None:
         """Note the loss of a connection to a broker. Never blocks."""
-        (listed,) = self._unread.get(connection.address, (True,))
-        self._unread[connection.address] = (listed and connection.heard,)
+        (listed,) = self._unread(connection.address) or (True,)
+        self._lost[connection.address] = (listed and connection.heard,)
 
     def are_read(self, address: str, timeout: float | None) -> bool:
         """Whether a send may go out to `address` now.
@@ -70,19 +73,22 @@ class LostConnections:
         Raises:
             RemotingError: it does not answer.
         """
-        if address not in self._unread:
+        if self._unread(address) is None:
             return True
         if timeout is None:
             return False
         self._waiting.do(address, partial(self._wait, address, timeout))
         return True
 
+    def _unread(self, address: str) -> tuple[bool] | None:
+        lost = self._lost.get(address)
+        return None if lost is self._read.get(address) else lost
+
     def _wait(self, address: str, timeout: float) -> None:
-        while (lost := self._unread.get(address)) is not None:  # another one, while it waited
+        while (lost := self._unread(address)) is not None:  # another one, while it waited
             self._introduce(address, timeout)
             time.sleep(_SETTLE if self._end_is_seen(address) and lost[0] else _BLIND)
-            if self._unread.get(address) is lost:
-                del self._unread[address]
+            self._read[address] = lost
 
     def _introduce(self, address: str, timeout: float) -> None:
         """Have the broker list the connection that there is now; whatever it answers, it reads."""

@@ -26,9 +26,8 @@ from orderly.log import error_text
 from orderly.model import ReceivedMessage, UndecodableMessage
 from orderly.namespace import of_send_backs
 from orderly.ordering.broker_calls import OffsetReset
-from orderly.ordering.owned_queue import NONE_MARKED
 from orderly.ordering.pull_window import PullGate
-from orderly.ordering.repeats import is_marked
+from orderly.ordering.repeats import NONE_MARKED, is_marked
 
 _CONNECTING_THREADS = 4
 _MISTRUST = 10.0  # seconds without pulls from slaves after one that failed, or had nothing

@@ -43,7 +43,7 @@ from orderly.ordering.owned_queue import NOT_OURS, Drop, Lease, OwnedQueue
 from orderly.ordering.ownership import Inheritance, take_over
 from orderly.ordering.pull_window import queue_limits
 from orderly.ordering.rebalance_plan import RebalancePlan, by_broker, my_share, plan
-from orderly.ordering.repeats import Repeats, SentAgain
+from orderly.ordering.repeats import Repeats
 from orderly.ordering.start import StartPosition, find_start
 from orderly.protocol.heartbeat import Subscription
 
@@ -459,7 +459,7 @@ class Taker:
         known, floor = self._session.known.get(queue), inherited.floor
         if known is not None and inherited.begin.former is None:
             floor = max(floor, known.floor)
-        return Repeats(floor, map(SentAgain._make, inherited.sent_again))
+        return Repeats(floor, inherited.sent_again)
 
     def _inherit(self, queue: MessageQueue, asked_at: float) -> tuple[Inheritance | None, float]:
         """What the queue goes on with, and when its lock was last asked for.

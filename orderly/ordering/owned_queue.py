@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from enum import Enum
-from types import MappingProxyType
 
 from orderly.model import MessageQueue, ReceivedMessage
 from orderly.ordering.crashes import Crashes, Suspects
@@ -27,8 +26,9 @@ from orderly.ordering.lanes import Lanes
 from orderly.ordering.offset_runs import ConsumedAhead, Runs, contains
 from orderly.ordering.parking import NOTHING_PARKED, ParkedKeys, ParkingState
 from orderly.ordering.pull_window import Limit, PullGate, Window
-from orderly.ordering.repeats import Repeats, SentAgain
+from orderly.ordering.repeats import NONE_MARKED, Repeats
 from orderly.ordering.results import Disposition
+from orderly.protocol.state_record import SentAgain
 
 
 class Drop(Enum):
@@ -100,7 +100,6 @@ class Lease:
 
 EXPIRING = 0.5  # of the time for which a broker keeps a message: then a warning says that it goes
 LAST_TRY = 0.75  # then its key is parked if it fails once more
-NONE_MARKED: Mapping[int, int | None] = MappingProxyType({})
 PULL_IDLE = 120.0  # seconds without a pull that should be one (Java: ProcessQueue.isPullExpired)
 
 
@@ -589,7 +588,9 @@ class OwnedQueue:
         book = self.repeats.book
         if not book or self.restarted or self.dropped is Drop.RECREATED:
             return ()
-        unfinished = set(self.messages.offsets())
+        unfinished = {each.offset for each in book if each.offset >= self.offset}
+        if unfinished:
+            unfinished.intersection_update(self.messages.offsets())
         return tuple(each for each in book if each.offset not in unfinished)
 
     def hands_out(self, batch: Batch, now: float) -> bool:

@@ -35,13 +35,12 @@ from orderly.ordering.parking import NOTHING_PARKED, ParkingState, rebuild
 from orderly.ordering.start import FormerPosition, StartPosition, find_start
 from orderly.ordering.state_records import (
     BLOCK,
-    Marks,
     RecordedState,
     StateContent,
     StateReader,
     StateWriter,
 )
-from orderly.protocol.state_record import Acquire, Confirm, Record, encode_record
+from orderly.protocol.state_record import Acquire, Confirm, Record, SentAgain, encode_record
 
 # --- taking a queue over with what its former owners left on record -------------------------------
 
@@ -83,7 +82,7 @@ class Inheritance:
     rebuilt: bool = False
     crashes: Crashes = NO_CRASHES
     end: int = 0
-    sent_again: Marks = ()
+    sent_again: tuple[SentAgain, ...] = ()
 
     @property
     def floor(self) -> int:
@@ -144,7 +143,7 @@ def take_over(
     memory = _writer(
         state_queue, ours, client_id, found, takeovers, recreated=recreated, damaged=damaged
     )
-    marks: Marks = () if found is None or resumed.reset or recreated else found.entry.sent_again
+    marks = () if found is None or resumed.reset or recreated else found.entry.sent_again
     unclean = takeovers > 0 or (found is not None and not found.entry.closed)
     # On record at once: a start that a broker may forget again, what a reset discards and must
     # never come back, what was worked out and every later owner must know, and from where on there
@@ -329,7 +328,7 @@ class CommitProgress:
     moved: bool = False
     kept: ParkingState = NOTHING_PARKED
     crashes: Crashes = NO_CRASHES
-    sent_again: Marks = ()
+    sent_again: tuple[SentAgain, ...] = ()
 
 
 class Recreated(LockLost):

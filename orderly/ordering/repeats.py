@@ -29,33 +29,19 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from types import MappingProxyType
 from zlib import crc32
 
 from orderly.model import ReceivedMessage
 from orderly.protocol.moments import milliseconds_of
 from orderly.protocol.properties import attempt_of
+from orderly.protocol.state_record import SentAgain
 
 # For so long (seconds of the broker's clock) an earlier attempt may still come: Linux sends what
 # was not acknowledged for about 15 minutes (tcp_retries2), and gives it up then.
 LATE = 1000.0
 MOST = 4096  # marked messages in a book; of more, the oldest are forgotten
-
-
-class SentAgain(NamedTuple):
-    """A marked message, by which a late copy is known.
-
-    Attributes:
-        offset: where it stands.
-        identity: 63 bits of its id, born time, and its body's length and checksum.
-        checksum: of its body; quick to compare.
-        stored_at: seconds since the epoch.
-    """
-
-    offset: int
-    identity: int
-    checksum: int
-    stored_at: int
+NONE_MARKED: Mapping[int, int | None] = MappingProxyType({})
 
 
 def sent_again(message: ReceivedMessage) -> SentAgain:
@@ -185,5 +171,5 @@ class Repeats:
 
     @property
     def book(self) -> tuple[SentAgain, ...]:
-        """The marked messages that came and were no repeats, finished or not; oldest first."""
+        """The marked messages that came, of each send the first; finished or not, oldest first."""
         return tuple(self._book.values())

@@ -29,7 +29,7 @@ from orderly.ordering.broker_calls import (
 )
 from orderly.ordering.fence import Landmark, check_generation
 from orderly.ordering.new_group import NewGroup
-from orderly.ordering.repeats import SentAgain
+from orderly.protocol.state_record import SentAgain
 
 # --- a queue without a committed offset: one table ------------------------------------------------
 # Java: RebalancePushImpl.computePullFromWhereWithException. Java computes it twice, at acquisition

@@ -29,6 +29,7 @@ from orderly.protocol.state_record import (
     Confirm,
     Entry,
     Record,
+    SentAgain,
     Trying,
     Unknown,
     decode_record,
@@ -38,7 +39,6 @@ from orderly.protocol.state_record import (
 # --- what an entry says, and how it is cut into records -------------------------------------------
 
 
-Marks = tuple[tuple[int, int, int, int], ...]  # see `Entry.sent_again`
 _RECORD_BYTES = RUNS_A_RECORD * RUN_BYTES  # bytes of a record that runs and parked keys may take
 
 
@@ -51,7 +51,7 @@ class StateContent:
     runs: Runs = ()
     kept: ParkingState = NOTHING_PARKED
     crashes: Crashes = NO_CRASHES
-    sent_again: Marks = ()
+    sent_again: tuple[SentAgain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +427,7 @@ class StateWriter:
         kept: ParkingState = NOTHING_PARKED,
         crashes: Crashes = NO_CRASHES,
         *,
-        sent_again: Marks = (),
+        sent_again: tuple[SentAgain, ...] = (),
         fence: Fence | None = None,
     ) -> bool:
         """Whether this is to be written before `low` is committed; arguments as `remember`.
@@ -459,7 +459,7 @@ class StateWriter:
         kept: ParkingState = NOTHING_PARKED,
         crashes: Crashes = NO_CRASHES,
         *,
-        sent_again: Marks = (),
+        sent_again: tuple[SentAgain, ...] = (),
         fence: Fence | None = None,
         closed: bool = False,
         refresh: bool = False,
@@ -542,7 +542,7 @@ class StateWriter:
         kept: ParkingState,
         crashes: Crashes,
         *,
-        sent_again: Marks,
+        sent_again: tuple[SentAgain, ...],
         forced: bool = False,
     ) -> StateContent:
         """What the newest entry should say."""

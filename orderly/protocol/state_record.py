@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from orderly.errors import ProtocolError
 from orderly.protocol.body import (
@@ -37,6 +37,7 @@ __all__ = [
     "Confirm",
     "Entry",
     "Record",
+    "SentAgain",
     "Trying",
     "Unknown",
     "decode_record",
@@ -58,6 +59,22 @@ MAX_WINDOW = 512  # commits in 15 s, that fit into a record
 MAX_SENT_AGAIN = 128  # of 55 bytes each, beside the runs
 
 _END = 1 << 63  # offsets are below it
+
+
+class SentAgain(NamedTuple):
+    """A marked message, by which a late copy of it is known (`ordering.repeats`).
+
+    Attributes:
+        offset: where it stands.
+        identity: 63 bits of its id, born time, and its body's length and checksum.
+        checksum: of its body; quick to compare.
+        stored_at: seconds since the epoch.
+    """
+
+    offset: int
+    identity: int
+    checksum: int
+    stored_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +121,7 @@ class Entry:
         generation: of the source topic: how often it was recreated, from 0.
         token_time: the first part of the owner's fencing token: when its confirm was stored
             (milliseconds since the epoch), or the highest of former owners; 0: not known.
-        sent_again: (offset, identity, checksum, store time in seconds) of marked messages that are
-            finished, the newest ones (`ordering.repeats`).
+        sent_again: marked messages that are finished, the newest ones.
 
     Releases before `window` pass the last five over, and leave them out of what they write: their
     heirs know no more than they did. So do later ones with `sent_again`.
@@ -131,7 +147,7 @@ class Entry:
     landmark: Annotated[tuple[int, int] | None, _LANDMARK] = None
     generation: Natural = 0
     token_time: Natural = 0
-    sent_again: Annotated[tuple[tuple[int, int, int, int], ...], _OWN] = ()
+    sent_again: Annotated[tuple[SentAgain, ...], _OWN] = ()
     trying: Natural | None = None
 
     @property
@@ -269,19 +285,15 @@ def _window_from(low: int, steps: tuple[int, ...]) -> tuple[int, ...]:
 
 def _marks(entry: Entry) -> list[int]:
     """Write marked messages with their offsets as distances from `low`, one after the other."""
-    return [
-        number
-        for offset, identity, checksum, stored_at in entry.sent_again
-        for number in (offset - entry.low, identity, checksum, stored_at)
-    ]
+    return [n for mark in entry.sent_again for n in (mark.offset - entry.low, *mark[1:])]
 
 
-def _marks_from(low: int, numbers: tuple[int, ...]) -> tuple[tuple[int, int, int, int], ...]:
+def _marks_from(low: int, numbers: tuple[int, ...]) -> tuple[SentAgain, ...]:
     count, left = divmod(len(numbers), 4)
     if left or count > MAX_SENT_AGAIN:
         raise ProtocolError(f"{len(numbers)} numbers are no {MAX_SENT_AGAIN} marked messages")
     marks = tuple(
-        (low + numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3])
+        SentAgain(low + numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3])
         for at in range(0, len(numbers), 4)
     )
     if any(not 0 <= number < _END for mark in marks for number in mark):

@@ -10,7 +10,7 @@ from orderly.errors import OrderlyError
 from orderly.ordering import repeats
 from orderly.ordering.outbox import OutboxBatch
 from orderly.ordering.owned_queue import Drop, OwnedQueue
-from orderly.ordering.repeats import Repeats, SentAgain
+from orderly.ordering.repeats import Repeats
 from orderly.ordering.results import Disposition
 from orderly.producer import sender
 
@@ -119,7 +119,7 @@ def take_the_first_copy_of_all(set_):
 
 
 def _book_of(inherited, floor):
-    return Repeats(floor, map(SentAgain._make, inherited.sent_again))
+    return Repeats(floor, inherited.sent_again)
 
 
 def forget_marks_at_a_hand_over(set_):

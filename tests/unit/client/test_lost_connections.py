@@ -61,7 +61,7 @@ def lost(broker, client):
 
 
 def cut(broker, client):
-    lost = client._lost._unread
+    lost = client._lost._lost
     before = lost.get(broker.address)
     broker.cut()
     eventually(lambda: lost.get(broker.address) is not before)
